@@ -1,0 +1,200 @@
+#!/usr/bin/env bash
+# Obtains a MySQL or MariaDB server without touching the system: Debian's packages and all their libraries are
+# downloaded and unpacked into a folder of their own and run through the loader that lies there.
+#
+#   obtain.sh mysql|mariadb|mariadb-11.8|mariadb-10.5 [DIR]
+#
+# DIR (default $TMPPROXY_SERVERS_DIR, else ${XDG_CACHE_HOME:-$HOME/.cache}/tmpproxy/servers) holds one folder per server.
+# That folder's path is the only line on standard output; progress goes to standard error. In it:
+#   bin/mysqld, bin/mysql, bin/mysqladmin            (mysql)
+#   bin/mariadbd, bin/mariadb, bin/mariadb-admin     (mariadb; also under their mysql names)
+#   bin/initialize DATADIR                           makes a data directory whose root has no password
+#   VERSION                                          the server's own --version line
+# The server programs read no option files (a leading --no-defaults is accepted). A server that is already there is
+# left alone, so the script may be called every time. Two calls at once are safe: the second waits for the first.
+set -euo pipefail
+
+fail() { printf 'obtain.sh: %s\n' "$*" >&2; exit 1; }
+say() { printf '%s\n' "$*" >&2; }
+
+kind=${1:-}
+case $kind in
+mysql) suite=sid packages="mysql-server-core mysql-client-core" alone= ;;
+mariadb) suite=bookworm packages="mariadb-server-core mariadb-client-core" alone=mariadb-server ;;
+mariadb-11.8) suite=trixie packages="mariadb-server-core mariadb-client-core" alone=mariadb-server ;;
+mariadb-10.5) suite=bullseye packages="mariadb-server-core-10.5 mariadb-client-core-10.5" alone=mariadb-server-10.5 ;;
+*) fail "usage: obtain.sh mysql|mariadb|mariadb-11.8|mariadb-10.5 [DIR]" ;;
+esac
+servers=${2:-${TMPPROXY_SERVERS_DIR:-${XDG_CACHE_HOME:-${HOME:?HOME is not set}/.cache}/tmpproxy/servers}}
+for program in apt-get apt-config dpkg flock; do
+  command -v "$program" >/dev/null || fail "$program not found: this needs Debian or a system derived from it; on others install MySQL or MariaDB and point TMPPROXY_TEST_MYSQL / TMPPROXY_TEST_MARIADB at it"
+done
+mkdir -p "$servers"
+servers=$(cd "$servers" && pwd)
+root=$servers/$kind
+
+if [ -f "$root/VERSION" ]; then
+  printf '%s\n' "$root"
+  exit 0
+fi
+exec 9>"$servers/.$kind.lock"
+flock -n 9 || { say "waiting for another obtain.sh $kind"; flock 9; }
+if [ -f "$root/VERSION" ]; then
+  printf '%s\n' "$root"
+  exit 0
+fi
+
+# Leftovers of a run that was killed; the lock says that nobody uses them.
+rm -rf "$servers/.$kind".*.d
+work=$(mktemp -d "$servers/.$kind.XXXXXX.d")
+trap 'rm -rf "$work"' EXIT
+
+# mirrors prints the Debian mirrors of the machine's own apt sources, in both formats, then the general one.
+mirrors() {
+  {
+    cat /etc/apt/sources.list /etc/apt/sources.list.d/*.list 2>/dev/null |
+      sed -nE 's/^[[:space:]]*deb[[:space:]]+(\[[^]]*\][[:space:]]+)?([^[:space:]]+).*/\2/p'
+    cat /etc/apt/sources.list.d/*.sources 2>/dev/null |
+      sed -nE 's/^[Uu][Rr][Ii][Ss]:[[:space:]]*(.*)/\1/p' | tr -s '[:space:]' '\n'
+  } | grep -E '^https?://.*/debian/?$' || true
+  printf '%s\n' http://deb.debian.org/debian
+}
+
+keyring=/usr/share/keyrings/debian-archive-keyring.gpg
+[ -r "$keyring" ] || keyring=/usr/share/keyrings/debian-archive-keyring.pgp
+[ -r "$keyring" ] || fail "$keyring not found: install the package debian-archive-keyring"
+
+# The machine's way to its mirrors (proxies, certificates, timeouts) is kept; its hooks and its other settings are not,
+# for they would act on the system's own apt.
+mkdir -p "$work/apt/state/lists/partial" "$work/apt/cache/archives/partial" "$work/root"
+: >"$work/apt/status"
+cat >"$work/apt/apt.conf" <<CONF
+$(apt-config dump | grep '^Acquire::' || true)
+Dir::State "$work/apt/state";
+Dir::State::Lists "$work/apt/state/lists";
+Dir::State::status "$work/apt/status";
+Dir::Cache "$work/apt/cache";
+Dir::Etc::SourceList "$work/apt/sources.list";
+Dir::Etc::SourceParts "/dev/null";
+Dir::Etc::Preferences "/dev/null";
+Dir::Etc::PreferencesParts "/dev/null";
+Dir::Etc::Main "/dev/null";
+Dir::Etc::Parts "/dev/null";
+APT::Architectures { "$(dpkg --print-architecture)"; };
+APT::Install-Recommends "false";
+APT::Sandbox::User "";
+APT::Get::Assume-Yes "true";
+Acquire::Languages "none";
+Acquire::Check-Valid-Until "false";
+Acquire::Retries "5";
+Dpkg::Use-Pty "false";
+CONF
+export APT_CONFIG=$work/apt/apt.conf LC_ALL=C DEBIAN_FRONTEND=noninteractive
+
+# fetch downloads the packages with everything they depend on from one mirror, and the package that is wanted alone (it
+# holds the server's authentication plugins, and would drag in a whole system).
+fetch() {
+  printf 'deb [signed-by=%s] %s %s main\n' "$keyring" "$1" "$suite" >"$work/apt/sources.list"
+  # An update that could not fetch its index only warns without Error-Mode.
+  apt-get -qq -o APT::Update::Error-Mode=any update &&
+    # shellcheck disable=SC2086 # the list is meant to be split
+    apt-get -qq install --download-only $packages &&
+    { [ -z "$alone" ] || (cd "$work/apt/cache/archives" && apt-get -qq download "$alone"); }
+}
+
+say "obtaining $kind: $packages${alone:+ $alone} from Debian $suite"
+fetched=
+for attempt in 1 2 3; do
+  while read -r mirror; do
+    if fetch "$mirror" >"$work/log" 2>&1; then
+      fetched=yes
+      break 2
+    fi
+    say "attempt $attempt from the mirror failed: $(grep -m1 -E '^(E|Err|W):' "$work/log" || tail -n 1 "$work/log")"
+  done < <({ mirrors; [ "$suite" != bullseye ] || echo http://archive.debian.org/debian; } | awk '!seen[$0]++')
+  sleep $((attempt * 2))
+done
+[ -n "$fetched" ] || fail "cannot download $packages from Debian $suite:
+$(tail -n 15 "$work/log")"
+
+for package in "$work"/apt/cache/archives/*.deb; do
+  dpkg -x "$package" "$work/root" || fail "cannot unpack $package"
+done
+rm -rf "$work/root/usr/share/doc" "$work/root/usr/share/man" "$work/root/usr/share/perl"
+
+loader=$(cd "$work/root" && find . -name 'ld-linux*.so.*' ! -path './usr/share/*' | sort | head -n 1)
+[ -n "$loader" ] || fail "no loader among the unpacked packages"
+multiarch=$(basename "$(dirname "$(find "$work/root" -name libc.so.6 | head -n 1)")")
+
+# wrapper NAME PROGRAM LINE: bin/NAME runs PROGRAM of the unpacked tree; LINE is run before.
+wrapper() {
+  cat >"$work/root/bin/$1" <<WRAPPER
+#!/bin/sh
+here=\$(readlink -f "\$0")
+root=\${here%/bin/*}
+multiarch=$multiarch
+libraries=\$root/usr/lib/\$multiarch:\$root/lib/\$multiarch:\$root/usr/lib/mysql/private
+$3
+exec "\$root/$loader" --library-path "\$libraries" "\$root/$2" $4"\$@"
+WRAPPER
+  chmod 755 "$work/root/bin/$1"
+}
+client="export LIBMYSQL_PLUGIN_DIR=\$root/usr/lib/mysql/plugin MARIADB_PLUGIN_DIR=\$root/usr/lib/\$multiarch/libmariadb3/plugin"
+server='case ${1-} in --no-defaults) shift ;; esac'
+
+[ ! -L "$work/root/bin" ] || fail "the unpacked bin is a symbolic link"
+mkdir -p "$work/root/bin"
+case $kind in
+mysql)
+  wrapper mysqld usr/sbin/mysqld "$server" "--no-defaults --lc-messages-dir=\"\$root/usr/share/mysql\" --character-sets-dir=\"\$root/usr/share/mysql/charsets\" --plugin-dir=\"\$root/usr/lib/mysql/plugin\" "
+  wrapper mysql usr/bin/mysql "$client" ""
+  wrapper mysqladmin usr/bin/mysqladmin "$client" ""
+  cat >"$work/root/bin/initialize" <<'INIT'
+#!/bin/sh
+# initialize DATADIR [option ...]: makes a data directory; root has no password.
+data=$1
+shift
+[ "$(id -u)" != 0 ] || set -- --user=root "$@"
+exec "$(dirname "$(readlink -f "$0")")/mysqld" --initialize-insecure --datadir="$data" "$@"
+INIT
+  program=mysqld
+  ;;
+mariadb*)
+  share=$(cd "$work/root" && dirname "$(find usr/share -name '*_system_tables.sql' | head -n 1)")
+  [ -n "$share" ] || fail "no system tables among the unpacked packages"
+  wrapper mariadbd usr/sbin/mariadbd "$server" "--no-defaults --lc-messages-dir=\"\$root/$share\" --character-sets-dir=\"\$root/usr/share/mysql/charsets\" --plugin-dir=\"\$root/usr/lib/mysql/plugin\" "
+  wrapper mariadb usr/bin/mariadb "$client" ""
+  wrapper mariadb-admin usr/bin/mariadb-admin "$client" ""
+  ln -s mariadbd "$work/root/bin/mysqld"
+  ln -s mariadb "$work/root/bin/mysql"
+  ln -s mariadb-admin "$work/root/bin/mysqladmin"
+  cat >"$work/root/bin/initialize" <<INIT
+#!/bin/sh
+# initialize DATADIR [option ...]: makes a data directory; root has no password.
+bin=\$(dirname "\$(readlink -f "\$0")")
+share=\$bin/../$share
+data=\$1
+shift
+[ "\$(id -u)" != 0 ] || set -- --user=root "\$@"
+mkdir -p "\$data"
+tables() {
+  for name in system_tables performance_tables system_tables_data; do
+    cat "\$share/mariadb_\$name.sql" 2>/dev/null || cat "\$share/mysql_\$name.sql"
+  done
+  cat "\$share/fill_help_tables.sql"
+}
+{
+  printf '%s\n' 'create database if not exists mysql;' 'use mysql;' 'set @auth_root_socket=NULL;'
+  tables
+} | "\$bin/mariadbd" --bootstrap --skip-grant-tables --datadir="\$data" "\$@"
+INIT
+  program=mariadbd
+  ;;
+esac
+chmod 755 "$work/root/bin/initialize"
+version=$("$work/root/bin/$program" --version) || fail "the unpacked $program does not run on this machine"
+printf '%s\n' "$version" >"$work/root/VERSION"
+rm -rf "$root"
+mv "$work/root" "$root"
+say "obtained ${version#*Ver }"
+printf '%s\n' "$root"
