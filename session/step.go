@@ -1,0 +1,196 @@
+package session
+
+import "tmpproxy/rewrite"
+
+// EventKind says what the client's command is, as far as the machine cares.
+type EventKind uint8
+
+const (
+	EventQuery       EventKind = iota // COM_QUERY; Text is the statement
+	EventPrepare                      // COM_STMT_PREPARE; Text is the statement
+	EventExecute                      // COM_STMT_EXECUTE, COM_STMT_BULK_EXECUTE; Handle is the statement id
+	EventCloseHandle                  // COM_STMT_CLOSE; Handle is the statement id; has no reply
+	EventInitDB                       // COM_INIT_DB; Text is the schema's name
+	EventFieldList                    // COM_FIELD_LIST; Text is the table's name
+	EventQuiet                        // commands that touch neither tables nor diagnostics: PING, STATISTICS, STMT_SEND_LONG_DATA, STMT_FETCH, STMT_RESET, SET_OPTION
+	EventOther                        // other known commands: PROCESS_INFO, DEBUG, REFRESH, PROCESS_KILL, CREATE_DB, DROP_DB ...
+	EventReset                        // COM_RESET_CONNECTION
+	EventChangeUser                   // COM_CHANGE_USER; Text is the schema asked for
+	EventQuit                         // COM_QUIT; has no reply
+	EventUnknown                      // a command we do not know: settle all, forward
+	EventRaw                          // a command after which the session is a raw relay for good: settle all, forward
+)
+
+// Event is one command of the client. The machine keeps neither the Event nor its Text beyond the call.
+type Event struct {
+	Kind      EventKind
+	Text      []byte            // see EventKind; may be only the beginning, see Whole
+	Whole     bool              // Text is the whole text, not the beginning of a long statement
+	Statement rewrite.Statement // EventQuery, EventPrepare: rewrite.Classify(Text)
+	Create    *rewrite.Create   // EventQuery of a VerbCreateTemporary statement: rewrite.Analyze(Text); nil otherwise
+	Handle    uint32            // EventExecute, EventCloseHandle
+	Now       int64             // monotonic nanoseconds
+	Policy    *Policy           // the settings in force; never nil
+}
+
+// OutcomeKind says how the backend answered.
+type OutcomeKind uint8
+
+const (
+	OutcomeOK   OutcomeKind = iota // an OK (or EOF) packet ended the reply
+	OutcomeErr                     // an ERR packet ended it
+	OutcomeSet                     // a result set ended it
+	OutcomeNone                    // the command has no reply
+)
+
+// Outcome is a summary of the backend's complete reply to what a Step sent. Of several results the last counts.
+type Outcome struct {
+	Kind         OutcomeKind
+	Code         uint16 // of an ERR
+	Status       uint16 // SERVER_STATUS_* flags of the last OK or EOF; 0 for an ERR
+	Warnings     uint16
+	Affected     uint64
+	Handle       uint32 // statement id of a COM_STMT_PREPARE
+	StateTracked bool   // an OK carried SESSION_TRACK_STATE_CHANGE or SESSION_TRACK_TRANSACTION_* information
+	Now          int64  // monotonic nanoseconds
+}
+
+// StepKind says what the caller has to do next.
+type StepKind uint8
+
+const (
+	StepForward StepKind = iota // send the client's command as it is, relay the reply as it comes, then Next(outcome)
+	StepReplace                 // send SQL (as COM_QUERY, with the client's query attributes) instead; hold back the reply (one OK or ERR packet); then Next(outcome)
+	StepRelease                 // deliver the reply held back by StepReplace; the event is over
+	StepInject                  // send SQL of our own, swallow the reply; then Next(outcome)
+	StepReply                   // answer the client with a made-up OK (Status, Warnings); the event is over
+	StepFail                    // answer the client with the ERR that the last StepInject got; the event is over
+	StepWait                    // a background statement is out and must be answered first: BackgroundDone, then Begin with the same event again
+	StepRaw                     // send the client's command as it is; the session is a raw relay from here on; the machine is not asked again
+	StepDone                    // only from Next: the event is over, nothing is left to do
+)
+
+// Class says what a step is for; the proxy measures by it.
+type Class uint8
+
+const (
+	ClassOther  Class = iota
+	ClassCreate       // the client's CREATE TEMPORARY TABLE
+	ClassDrop         // the client's DROP of a temporary table
+	ClassUse          // a client's statement that names a managed table
+	ClassReset        // a TRUNCATE of ours
+	ClassCheck        // an existence check of ours
+	ClassSettle       // a DROP TEMPORARY TABLE of ours
+	ClassReplay       // a statement sent only to restore diagnostics
+)
+
+// Step is what the caller has to do next.
+type Step struct {
+	Kind     StepKind
+	SQL      string // StepReplace, StepInject
+	Status   uint16 // StepReply
+	Warnings uint16 // StepReply
+	Class    Class
+	Shape    string // rewrite.Create.Shape of the table concerned, if one is
+}
+
+// Strategy is what is done with cycles.
+type Strategy uint8
+
+const (
+	StrategyNative Strategy = iota // forward everything
+	StrategyKeep                   // cache, leave the engine alone
+	StrategyInnoDB                 // cache, convert the engines of Policy.Convert to InnoDB
+)
+
+// Routines says how stored routines are dealt with.
+type Routines uint8
+
+const (
+	RoutinesVisible Routines = iota // CALL and calls of functions that are not built in are opaque
+	RoutinesScan                    // the ledger knows all names that bodies mention
+	RoutinesNone                    // everything is native on a server that has any routine or trigger
+)
+
+// OnHazard says what a hazard seen on a converted table does to its shape.
+type OnHazard uint8
+
+const (
+	HazardCount OnHazard = iota
+	HazardNative
+)
+
+// Policy is the part of the configuration that the machine obeys. It is immutable; a reload makes a new one.
+type Policy struct {
+	Strategy     Strategy
+	Convert      rewrite.EngineSet
+	Strict       bool // fidelity: strict
+	Routines     Routines
+	OnHazard     OnHazard
+	MaxStatement int   // bytes of a statement that are examined
+	MaxParked    int   // parked tables per session
+	ParkTTL      int64 // nanoseconds
+	MaxAge       int64 // nanoseconds
+}
+
+// Server is what the greeting says of the backend.
+type Server struct {
+	MariaDB bool
+	Version int // 90704, 101119
+}
+
+// Key names a table. Schema and Name are as the client wrote them.
+type Key struct{ Schema, Name string }
+
+// ShapeState is what the process knows of a shape.
+type ShapeState struct {
+	Proved bool  // the spliced CREATE was seen to answer as many warnings as the client's own
+	Native int64 // until when (Event.Now) cycles of this shape are left alone; 0: not at all
+}
+
+// NameState is what the process knows of a table's name on this server.
+type NameState struct {
+	Seen    bool  // a cycle of this name was completed in this process
+	Checked int64 // when (Event.Now) no permanent table or view of this name existed; 0: not known
+	Native  int64 // until when cycles of this name are left alone
+	Routine bool  // RoutinesScan: the body of a routine or trigger mentions it
+}
+
+// NoteKind says what a Note tells the ledger.
+type NoteKind uint8
+
+const (
+	NoteCycle        NoteKind = iota // a managed cycle began: a CREATE was taken part in
+	NoteSeen                         // a cycle of Name was completed: NameState.Seen
+	NoteReuse                        // a CREATE was answered from a parked table
+	NotePark                         // a DROP was answered by parking
+	NoteSettle                       // a parked table was really dropped; Reason
+	NoteReplay                       // diagnostics had to be restored by a real statement
+	NoteFallback                     // a CREATE was left to the server; Reason
+	NoteHazard                       // a difference of conversion may have shown; Reason
+	NoteProved                       // ShapeState.Proved
+	NoteBlockShape                   // ShapeState.Native = Until
+	NoteBlockName                    // NameState.Native = Until
+	NoteChecked                      // NameState.Checked = Until
+	NoteForgetChecks                 // a statement changed or may have changed permanent tables: of Name, or of all names when Name is zero
+	NoteTaint                        // a table became tainted; Reason
+)
+
+// Note is one fact for the process-wide ledger.
+type Note struct {
+	Kind   NoteKind
+	Shape  string
+	Name   Key
+	Reason string // snake_case, from a fixed list
+	Until  int64
+}
+
+// Ledger is the process-wide memory that the machines of one backend share. Implementations are safe for concurrent use and never
+// block for long: the machine calls them in the middle of a command.
+type Ledger interface {
+	Shape(shape string) ShapeState
+	Name(key Key) NameState
+	// Routines says whether bodies were read (scan) and whether the server has any routine or trigger.
+	Routines() (known, any bool)
+	Note(Note)
+}
