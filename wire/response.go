@@ -1,0 +1,408 @@
+package wire
+
+// ResultKind is what a reply turned out to be.
+type ResultKind uint8
+
+const (
+	ResultNone  ResultKind = iota // not complete yet
+	ResultOK                      // an OK packet, or the EOF packet of a command without a result set
+	ResultErr                     // an ERR packet, at the start or in the middle of a result
+	ResultSet                     // rows, ended by EOF
+	ResultOther                   // a string or a list of definitions
+)
+
+// Result is what is known of a complete reply. Of several results it is the last that counts, but for the fields that
+// say otherwise.
+type Result struct {
+	Kind               ResultKind
+	Code               uint16 // of the ERR packet
+	Status, Warnings   uint16 // of the last OK or EOF packet; zero after ERR
+	Affected, InsertID uint64
+	Rows               uint64 // rows of all results
+
+	// Of a prepared statement.
+	StatementID     uint32
+	Params, Columns uint16
+
+	Results int // how many results the reply had: 1, or more with multi-statements and CALL
+
+	// Session state (CLIENT_SESSION_TRACK) in any OK packet of the reply.
+	StateChanged  bool   // SERVER_SESSION_STATE_CHANGED was set
+	StateChange   bool   // entries of type STATE_CHANGE, TRANSACTION_CHARACTERISTICS or TRANSACTION_STATE were there, or may have been
+	SchemaChanged bool   // an entry of type SCHEMA was there, or may have been
+	Schema        []byte // the last such entry, valid until the next Begin; nil if it was not seen whole: the schema is then unknown
+}
+
+// Types of session state entries.
+const (
+	trackSchema          = 1
+	trackStateChange     = 2
+	trackCharacteristics = 4
+	trackTransaction     = 5
+)
+
+// progressCode is the error number under which MariaDB reports progress.
+const progressCode = 0xffff
+
+// phase is what the next payload of a reply will be.
+type phase uint8
+
+const (
+	phaseDone           phase = iota // nothing: the reply is complete
+	phaseFirst                       // OK, ERR, LOCAL INFILE or a column count
+	phaseColumns                     // a column definition
+	phaseColumnsEOF                  // the EOF behind the column definitions
+	phaseRows                        // a row, or the end of the rows
+	phasePrepare                     // prepare-OK
+	phaseDefinitions                 // a definition of a parameter or a column of a prepared statement
+	phaseDefinitionsEOF              // the EOF behind them
+	phaseFields                      // a definition of COM_FIELD_LIST, or their end
+	phaseString                      // the string of COM_STATISTICS
+	phaseOne                         // OK, ERR or EOF
+	phaseAuth                        // a turn of an authentication
+	phaseRaw                         // anything
+)
+
+const (
+	keptPayload = 512 // bytes of a payload that are looked at; only session state can be longer
+	keptSchema  = 256 // 64 characters of 4 bytes: no schema has a longer name
+)
+
+// ResponseTracker finds the end of a reply and notes what it was. Begin, Scan and Result do not allocate.
+type ResponseTracker struct {
+	caps    Capability
+	framer  Framer
+	phase   phase
+	mariadb bool
+	infile  bool
+	query   bool      // more results may follow one
+	rest    [2]uint16 // definitions of a prepared statement still to come: parameters, columns
+	columns uint64    // column definitions still to come
+	result  Result
+	kept    int
+	schemaN int
+	head    [keptPayload]byte
+	schema  [keptSchema]byte
+}
+
+// Begin makes the tracker ready for the reply to a command. caps are the negotiated capabilities.
+func (t *ResponseTracker) Begin(cmd Command, caps Capability, mariadb bool) {
+	t.caps, t.mariadb = caps, mariadb
+	t.framer = Framer{}
+	t.infile = false
+	t.query = false
+	t.schemaN = 0
+	t.result = Result{}
+	t.kept = 0
+	switch cmd.Shape() {
+	case ShapeNone:
+		t.phase = phaseDone
+	case ShapeQuery:
+		t.phase, t.query = phaseFirst, true
+	case ShapePrepare:
+		t.phase = phasePrepare
+	case ShapeFieldList:
+		t.phase = phaseFields
+	case ShapeFetch:
+		t.phase = phaseRows
+	case ShapeStatistics:
+		t.phase = phaseString
+	case ShapeOK, ShapeUnknown:
+		t.phase = phaseOne
+	case ShapeAuth:
+		t.phase = phaseAuth
+	default:
+		t.phase = phaseRaw
+	}
+}
+
+// Scan looks at bytes from the server: n of them belong to the present reply. With done set the reply is complete and
+// the rest of b belongs to something else.
+func (t *ResponseTracker) Scan(b []byte) (n int, done bool) {
+	for n < len(b) && t.phase != phaseDone && t.phase != phaseRaw {
+		t.infile = false
+		if rest := b[n:]; len(rest) >= HeaderSize && t.framer.Between() {
+			if length, _ := Header(rest); length < MaxPayload && HeaderSize+length <= len(rest) {
+				t.payload(rest[HeaderSize:HeaderSize+min(length, keptPayload)], length)
+				n += HeaderSize + length
+				continue
+			}
+		}
+		data, used, end := t.framer.next(b[n:])
+		n += used
+		t.kept += copy(t.head[t.kept:], data)
+		if end {
+			kept := t.kept
+			t.kept = 0
+			t.payload(t.head[:kept], t.framer.size)
+		}
+	}
+	if t.phase == phaseRaw {
+		return len(b), false
+	}
+	return n, t.phase == phaseDone
+}
+
+// Infile tells whether the server has asked for a LOCAL INFILE and said nothing since: the client's packets up to an
+// empty one belong to the command, and Scan goes on with the reply.
+func (t *ResponseTracker) Infile() bool { return t.infile }
+
+// Raw tells whether the end of the reply cannot be found: everything belongs to it from now on.
+func (t *ResponseTracker) Raw() bool { return t.phase == phaseRaw }
+
+// Result returns what is known of the reply; it is whole when Scan has said done.
+func (t *ResponseTracker) Result() Result {
+	r := t.result
+	if t.schemaN > 0 && r.SchemaChanged {
+		r.Schema = t.schema[:t.schemaN]
+	}
+	return r
+}
+
+// payload takes the first keptPayload bytes of a logical payload of the given size.
+func (t *ResponseTracker) payload(p []byte, size int) {
+	var first byte
+	if size > 0 {
+		first = p[0]
+	} else if t.phase != phaseRows && t.phase != phaseString {
+		t.phase = phaseRaw
+		return
+	}
+	if first == headerErr {
+		t.err(p)
+		return
+	}
+	switch t.phase {
+	case phaseFirst:
+		switch {
+		case first == headerOK:
+			t.ok(p, ResultOK)
+		case first == headerInfile:
+			t.infile = true
+		case t.isEOF(first, size):
+			t.eof(p, size, ResultOK)
+		default:
+			t.columnCount(p)
+		}
+	case phaseColumns:
+		if t.columns--; t.columns == 0 {
+			t.columnsEnd()
+		}
+	case phaseColumnsEOF:
+		status, _, err := ParseEOF(p, t.caps)
+		switch {
+		case err != nil:
+			t.phase = phaseRaw
+		case status&StatusCursorExists != 0: // the rows wait for COM_STMT_FETCH
+			t.eof(p, size, ResultSet)
+		default:
+			t.phase = phaseRows
+		}
+	case phaseRows:
+		if t.isEOF(first, size) {
+			t.eof(p, size, ResultSet)
+		} else {
+			t.result.Rows++
+		}
+	case phasePrepare:
+		t.prepared(p)
+	case phaseDefinitions:
+		i := 0
+		if t.rest[0] == 0 {
+			i = 1
+		}
+		if t.rest[i]--; t.rest[i] == 0 {
+			t.definitionsEnd()
+		}
+	case phaseDefinitionsEOF:
+		t.definitions()
+	case phaseFields:
+		if t.isEOF(first, size) {
+			t.eof(p, size, ResultOther)
+		}
+	case phaseString:
+		t.end(ResultOther)
+	case phaseOne:
+		switch {
+		case first == headerOK:
+			t.ok(p, ResultOK)
+		case t.isEOF(first, size):
+			t.eof(p, size, ResultOK)
+		default:
+			t.phase = phaseRaw
+		}
+	case phaseAuth:
+		if first == headerOK {
+			t.ok(p, ResultOK)
+		}
+	}
+}
+
+// isEOF tells an EOF packet, or the OK packet that stands for it, from a row that begins with the same byte: such a row
+// has a first column of 16 MiB or more.
+func (t *ResponseTracker) isEOF(first byte, size int) bool {
+	if first != headerEOF {
+		return false
+	}
+	if t.caps.Has(ClientDeprecateEOF) {
+		return size < MaxPayload
+	}
+	return size < 9
+}
+
+// err takes an ERR packet, which ends the whole reply, or a progress report, which changes nothing.
+func (t *ResponseTracker) err(p []byte) {
+	v := view{b: p[1:]}
+	code := v.uint16()
+	// SIGNAL can raise error 65535 too; a report has a count where an error has the '#' of its SQLSTATE.
+	if code == progressCode && t.mariadb && t.caps&(MariaDBProgress|ClientProgress) != 0 && v.uint8() != '#' {
+		return
+	}
+	t.result.Code = code
+	t.result.Status, t.result.Warnings, t.result.Affected, t.result.InsertID = 0, 0, 0, 0
+	t.end(ResultErr)
+}
+
+// ok takes an OK packet, whose kept bytes are p and whose header is 0x00 or 0xFE.
+func (t *ResponseTracker) ok(p []byte, kind ResultKind) {
+	v := view{b: p[1:]}
+	r := &t.result
+	r.Affected, r.InsertID = v.lenenc(), v.lenenc()
+	r.Status, r.Warnings = 0, 0
+	if t.caps.Has(ClientProtocol41) {
+		r.Status, r.Warnings = v.uint16(), v.uint16()
+	} else if t.caps.Has(ClientTransactions) {
+		r.Status = v.uint16()
+	}
+	if v.short {
+		t.phase = phaseRaw
+		return
+	}
+	if r.Status&StatusSessionStateChanged != 0 && t.caps.Has(ClientSessionTrack) && len(v.b) > 0 {
+		t.state(&v)
+	}
+	t.end(kind)
+}
+
+// state reads what follows the warnings of an OK packet: the info and the session state entries.
+func (t *ResponseTracker) state(v *view) {
+	r := &t.result
+	v.lenencString()
+	length := v.lenenc()
+	whole := length <= uint64(len(v.b))
+	if whole {
+		v.b = v.b[:length]
+	}
+	for len(v.b) > 0 {
+		kind, data := v.uint8(), v.lenencString()
+		if v.short {
+			break
+		}
+		switch kind {
+		case trackSchema:
+			name := view{b: data}
+			schema := name.lenencString()
+			r.SchemaChanged = true
+			t.schemaN = 0
+			if len(schema) <= keptSchema {
+				t.schemaN = copy(t.schema[:], schema)
+			}
+		case trackStateChange, trackCharacteristics, trackTransaction:
+			r.StateChange = true
+		}
+	}
+	if v.short || !whole { // what was not kept may be any entry
+		r.StateChange, r.SchemaChanged = true, true
+		t.schemaN = 0
+	}
+}
+
+// eof takes an EOF packet, or the OK packet that stands for it.
+func (t *ResponseTracker) eof(p []byte, size int, kind ResultKind) {
+	if t.caps.Has(ClientDeprecateEOF) && size >= 7 {
+		t.ok(p, kind)
+		return
+	}
+	status, warnings, err := ParseEOF(p, t.caps)
+	if err != nil {
+		t.phase = phaseRaw
+		return
+	}
+	r := &t.result
+	r.Status, r.Warnings, r.Affected, r.InsertID = status, warnings, 0, 0
+	t.end(kind)
+}
+
+// end notes the end of a result, and of the reply if no other result follows.
+func (t *ResponseTracker) end(kind ResultKind) {
+	r := &t.result
+	r.Kind = kind
+	r.Results++
+	if r.Status&StatusSessionStateChanged != 0 {
+		r.StateChanged = true
+	}
+	t.phase = phaseDone
+	if t.query && r.Status&StatusMoreResultsExists != 0 {
+		t.phase = phaseFirst
+	}
+}
+
+// columnCount takes the first payload of a result set.
+func (t *ResponseTracker) columnCount(p []byte) {
+	v := view{b: p}
+	t.columns = v.lenenc()
+	follow := true
+	if t.mariadb && t.caps.Has(MariaDBCacheMetadata) || !t.mariadb && t.caps.Has(ClientOptionalResultsetMeta) {
+		follow = v.uint8() != 0
+	}
+	switch {
+	case v.short || len(v.b) > 0 || t.columns == 0:
+		t.phase = phaseRaw
+	case follow:
+		t.phase = phaseColumns
+	default:
+		t.columnsEnd()
+	}
+}
+
+// columnsEnd goes on behind the column definitions of a result set.
+func (t *ResponseTracker) columnsEnd() {
+	t.phase = phaseRows
+	if !t.caps.Has(ClientDeprecateEOF) {
+		t.phase = phaseColumnsEOF
+	}
+}
+
+// prepared takes a prepare-OK.
+func (t *ResponseTracker) prepared(p []byte) {
+	v := view{b: p}
+	r := &t.result
+	header := v.uint8()
+	r.StatementID, r.Columns, r.Params = v.uint32(), v.uint16(), v.uint16()
+	if v.short || header != headerOK {
+		t.phase = phaseRaw
+		return
+	}
+	v.uint8()
+	r.Warnings = v.uint16()
+	t.rest = [2]uint16{r.Params, r.Columns}
+	t.definitions()
+}
+
+// definitions goes on with the next list of definitions of a prepared statement, if there is another.
+func (t *ResponseTracker) definitions() {
+	if t.rest[0] > 0 || t.rest[1] > 0 {
+		t.phase = phaseDefinitions
+	} else {
+		t.end(ResultOK)
+	}
+}
+
+// definitionsEnd goes on behind a list of definitions.
+func (t *ResponseTracker) definitionsEnd() {
+	if t.caps.Has(ClientDeprecateEOF) {
+		t.definitions()
+	} else {
+		t.phase = phaseDefinitionsEOF
+	}
+}
