@@ -1,5 +1,46 @@
 package proxy
 
+import (
+	"bytes"
+	"sync"
+
+	"tmpproxy/rewrite"
+	"tmpproxy/session"
+	"tmpproxy/wire"
+)
+
+// phase says what a conversation is in the middle of.
+type phase uint8
+
+const (
+	phaseHandshake phase = iota // until the login is answered: see handshake
+	phaseCommand                // between commands, or a command has not arrived far enough to be judged
+	phaseWork                   // the command's text is being analysed on a worker
+	phaseWait                   // the command waits for the reply to a background statement
+	phaseReply                  // something was sent to the backend for the command; its reply is awaited
+	phaseTail                   // the reply is complete, but the client is still sending the command
+	phaseAuth                   // COM_CHANGE_USER: authentication turns
+	phaseRaw                    // bytes are relayed both ways, nothing is understood any more
+)
+
+// delivery says what becomes of the backend's reply.
+type delivery uint8
+
+const (
+	relayReply delivery = iota // to the client as it comes
+	holdReply                  // kept until the machine decides
+	dropReply                  // ours; kept only as long as StepFail may ask for it
+)
+
+// trackers are lent to conversations while a reply is in progress.
+var trackers = sync.Pool{New: func() any { return new(wire.ResponseTracker) }}
+
+const (
+	// maxHeld bounds what is kept of a held reply: the statements whose replies are held answer with one OK or ERR packet; of
+	// SHOW CREATE VIEW's result set only its end counts.
+	maxHeld = 4 << 10
+)
+
 // conversation is one session's whole protocol life as a resumable state machine without I/O. A driver gives it what arrived and
 // acts on the output. It never blocks; it is not safe for concurrent use: one driver thread calls it.
 //
@@ -16,47 +57,517 @@ package proxy
 // Between calls the driver asks wants(side): whether bytes of that side should be read now. The driver adds its own flow control:
 // while bytes for one side are queued, the other side is not read.
 type conversation struct {
-	raw bool
+	sh *shared
+	m  *session.Machine // nil until logged in
+	hs *handshake       // nil but for phaseHandshake and phaseAuth
+
+	phase    phase
+	delivery delivery
+	class    session.Class // of the client's command in progress: create, drop, use
+	ourClass session.Class // of our statement that is out
+	command  wire.Command  // the client's, in progress
+
+	out       bool // a background statement is out: its reply is swallowed
+	upOpen    bool // the client has not sent the whole command yet
+	infile    bool // the client is sending the file of LOCAL INFILE
+	upBroken  bool // writing to the backend failed: nothing more is sent there
+	goodbye   bool // the backend said something unasked: it is going
+	clientFIN bool // the client's FIN has arrived
+	draining  bool
+	shut      bool // the client's FIN was passed on
+
+	mariadb bool
+	local   bool // the present command was answered without the backend
+	status  uint16
+	version int
+	caps    wire.Capability // negotiated
+
+	first [wire.HeaderSize + 1]byte // the beginning of a reply that is not relayed,
+	head  int                       // and how much of it is there
+
+	tracker *wire.ResponseTracker // of the reply in progress; borrowed, so that an idle session holds none
+	up      wire.Framer // the client's command or file in progress
+
+	pending  []byte // the client's bytes that could not be judged or sent yet
+	cmd      []byte // the present command's bytes as far as they have arrived, while it is not forwarded
+	held     []byte // the reply held back, or the beginning of a swallowed one
+	event    session.Event
+	create   *rewrite.Create // result of the analysis on a worker
+	shape    string          // of the table that the client's command concerns
+	ourShape string          // of the table that our statement concerns
+	began    int64           // when the present command was taken up
+	asked    int64           // when the present statement of ours was sent
+	last     uint32          // MariaDB: the id of the last prepared statement
 }
 
+// newConversation makes the conversation of one accepted client.
+func newConversation(sh *shared) *conversation {
+	return &conversation{sh: sh, hs: &handshake{}}
+}
+
+// newRawConversation makes a conversation that relays bytes and understands nothing.
+func newRawConversation() *conversation { return &conversation{phase: phaseRaw} }
+
 func (c *conversation) start(greeting []byte, now int64, out *output) {
-	c.received(backendSide, greeting, now, out)
+	if len(greeting) > 0 {
+		c.received(backendSide, greeting, now, out)
+	}
 }
 
 func (c *conversation) received(from side, b []byte, now int64, out *output) {
-	out.to(from.other(), b)
+	if from == clientSide {
+		c.fromClient(b, now, out)
+	} else {
+		c.fromBackend(b, now, out)
+	}
 }
 
+func (c *conversation) fromClient(b []byte, now int64, out *output) {
+	switch c.phase {
+	case phaseRaw:
+		c.toBackend(b, out)
+		return
+	case phaseHandshake, phaseAuth:
+		c.pending = append(c.pending, b...)
+		c.authFromClient(now, out)
+		return
+	}
+	if len(c.pending) == 0 {
+		c.feed(b, false, now, out)
+		return
+	}
+	b = append(c.pending, b...)
+	c.pending = nil
+	c.feed(b, true, now, out)
+}
+
+// feed goes on with b, all bytes of the client's that are there, and keeps what cannot go on yet. Runs of out may point into b, so
+// it is never written to. own: b is memory of the conversation's, not the driver's.
+func (c *conversation) feed(b []byte, own bool, now int64, out *output) {
+	for len(b) > 0 && !out.end {
+		var n int
+		switch c.phase {
+		case phaseCommand:
+			n = c.takeCommand(b, now, out)
+		case phaseReply, phaseTail:
+			n = c.stream(b, now, out)
+		case phaseRaw:
+			c.toBackend(b, out)
+			n = len(b)
+		}
+		if n == 0 {
+			break
+		}
+		b = b[n:]
+	}
+	switch {
+	case len(b) == 0 || out.end:
+		c.pending = nil
+	case own:
+		c.pending = b
+	default:
+		c.pending = bytes.Clone(b)
+	}
+	if c.phase == phaseAuth {
+		c.authFromClient(now, out)
+	}
+	if c.clientFIN {
+		c.finish(out)
+	}
+}
+
+// stream sends on the rest of a command, or of a file for LOCAL INFILE, of which the beginning has gone.
+func (c *conversation) stream(b []byte, now int64, out *output) int {
+	switch {
+	case c.infile:
+		n, end := c.up.SkipInfile(b)
+		c.toBackend(b[:n], out)
+		if end {
+			c.infile = false
+		}
+		return n
+	case c.upOpen && c.cmd == nil:
+		n, end := c.up.Skip(b)
+		c.toBackend(b[:n], out)
+		if end {
+			c.upOpen = false
+			if c.phase == phaseTail {
+				c.idle(out)
+			} else if c.command.Shape() == wire.ShapeNone {
+				c.next(&session.Outcome{Kind: session.OutcomeNone, Now: now}, now, out)
+			}
+		}
+		return n
+	}
+	return 0
+}
+
+func (c *conversation) fromBackend(b []byte, now int64, out *output) {
+	switch c.phase {
+	case phaseRaw:
+		c.toClient(b, out)
+		return
+	case phaseHandshake, phaseAuth:
+		c.authFromBackend(b, now, out)
+		return
+	}
+	for len(b) > 0 && !out.end {
+		if c.phase == phaseRaw || c.goodbye || (c.phase != phaseReply && !c.out) {
+			// Nothing was asked: the server says goodbye (ERR 4031 and the like). It is the client's to read.
+			c.toClient(b, out)
+			return
+		}
+		n, done := c.tracker.Scan(b)
+		c.deliver(b[:n], out)
+		if c.goodbye {
+			b = b[n:]
+			continue
+		}
+		if c.tracker.Raw() {
+			c.becomeRaw("reply", out)
+			b = b[n:]
+			continue
+		}
+		if done {
+			c.complete(now, out)
+		} else if n == len(b) && !c.infile && c.tracker.Infile() {
+			c.infile = true
+			c.up = wire.Framer{}
+			c.resumeClient(now, out)
+		}
+		b = b[n:]
+	}
+}
+
+// deliver puts a piece of the present reply where it belongs.
+func (c *conversation) deliver(b []byte, out *output) {
+	if c.delivery == relayReply && !c.out {
+		c.toClient(b, out)
+		return
+	}
+	if c.head < len(c.first) {
+		// A reply to a statement begins with sequence number 1. An ERR with 0 is no reply: the server ends the connection.
+		k := copy(c.first[c.head:], b)
+		if c.head += k; c.head == len(c.first) && c.first[3] == 0 && c.first[4] == 0xFF {
+			c.goodbye = true
+			c.toClient(bytes.Clone(c.first[:c.head-k]), out)
+			c.toClient(b, out)
+			return
+		}
+	}
+	if c.out {
+		return
+	}
+	if room := maxHeld - len(c.held); room > 0 {
+		c.held = append(c.held, b[:min(room, len(b))]...)
+	}
+}
+
+// complete is called when the reply in progress has arrived whole.
+func (c *conversation) complete(now int64, out *output) {
+	r := c.tracker.Result()
+	trackers.Put(c.tracker)
+	c.tracker = nil
+	o := outcome(&r, now)
+	if r.Kind != wire.ResultErr {
+		c.status = r.Status
+	}
+	if c.out {
+		c.out = false
+		c.sh.ledger.measure(c.ourClass, c.ourShape, now-c.asked)
+		c.m.BackgroundDone(&o)
+		if c.phase == phaseWait {
+			c.begin(now, out)
+			c.resumeClient(now, out)
+		} else if c.clientFIN {
+			c.finish(out)
+		}
+		return
+	}
+	switch c.delivery {
+	case relayReply:
+		if r.Kind != wire.ResultErr && c.command == wire.ComStmtPrepare {
+			c.last = r.StatementID
+		}
+	case dropReply:
+		c.sh.ledger.measure(c.ourClass, c.ourShape, now-c.asked)
+	}
+	c.next(&o, now, out)
+	c.resumeClient(now, out)
+}
+
+func outcome(r *wire.Result, now int64) session.Outcome {
+	o := session.Outcome{
+		Code: r.Code, Status: r.Status, Warnings: r.Warnings, Affected: r.Affected,
+		Handle: r.StatementID, StateTracked: r.StateChange, Now: now,
+	}
+	switch r.Kind {
+	case wire.ResultErr:
+		o.Kind = session.OutcomeErr
+	case wire.ResultSet:
+		o.Kind = session.OutcomeSet
+	}
+	return o
+}
+
+// resumeClient goes on with the client's bytes that were kept while the backend was answering.
+func (c *conversation) resumeClient(now int64, out *output) {
+	if out.end {
+		return
+	}
+	if b := c.pending; len(b) > 0 {
+		c.pending = nil
+		c.feed(b, true, now, out)
+	} else if c.clientFIN {
+		c.finish(out)
+	}
+}
+
+// next reports an outcome to the machine and does what it says.
+func (c *conversation) next(o *session.Outcome, now int64, out *output) {
+	step := c.m.Next(o)
+	c.do(&step, now, out)
+}
+
+// begin asks the machine about the present command, whose bytes are in c.cmd, and does what it says.
+func (c *conversation) begin(now int64, out *output) {
+	c.event.Now = now
+	c.event.Policy = c.sh.policy.Load()
+	c.event.Text = c.text()
+	step := c.m.Begin(&c.event)
+	c.event.Text = nil
+	c.do(&step, now, out)
+}
+
+// do carries out one step.
+func (c *conversation) do(step *session.Step, now int64, out *output) {
+	switch step.Class {
+	case session.ClassCreate, session.ClassDrop, session.ClassUse:
+		c.class, c.shape = step.Class, step.Shape
+	}
+	switch step.Kind {
+	case session.StepForward:
+		c.forward(now, out)
+	case session.StepReplace:
+		c.ask(step, holdReply, c.attributes(), now, out)
+	case session.StepInject:
+		c.ask(step, dropReply, nil, now, out)
+	case session.StepWait:
+		c.phase = phaseWait
+	case session.StepRelease, session.StepFail:
+		c.toClient(c.held, out)
+		c.over(now, out)
+	case session.StepReply:
+		c.toClient(wire.AppendOK(nil, 1, c.caps, wire.OK{Status: step.Status, Warnings: step.Warnings}), out)
+		c.local = true
+		c.over(now, out)
+	case session.StepRaw:
+		c.toBackend(c.cmd, out)
+		c.becomeRaw("command", out)
+	case session.StepDone:
+		c.over(now, out)
+	}
+}
+
+// forward sends the client's command as it is.
+func (c *conversation) forward(now int64, out *output) {
+	c.toBackend(c.cmd, out)
+	c.cmd = nil
+	c.held = nil
+	c.delivery = relayReply
+	c.phase = phaseReply
+	c.asked = now
+	switch c.command.Shape() {
+	case wire.ShapeNone:
+		if !c.upOpen {
+			c.next(&session.Outcome{Kind: session.OutcomeNone, Now: now}, now, out)
+		}
+	case wire.ShapeAuth:
+		c.phase = phaseAuth
+		c.hs = &handshake{stage: stageAuth, changeUser: true}
+		c.hs.flow.Start("")
+	default:
+		c.track(c.command)
+	}
+}
+
+// track makes ready for the reply to a command.
+func (c *conversation) track(cmd wire.Command) {
+	if c.tracker == nil {
+		c.tracker = trackers.Get().(*wire.ResponseTracker)
+	}
+	c.tracker.Begin(cmd, c.caps, c.mariadb)
+}
+
+// ask sends a statement of ours.
+func (c *conversation) ask(step *session.Step, d delivery, attributes []byte, now int64, out *output) {
+	c.toBackend(wire.AppendQuery(nil, c.caps, attributes, step.SQL), out)
+	c.held = nil
+	c.delivery = d
+	c.phase = phaseReply
+	c.sent(step, now)
+}
+
+// sent notes that a statement of ours is out.
+func (c *conversation) sent(step *session.Step, now int64) {
+	c.ourClass, c.ourShape = step.Class, step.Shape
+	c.asked = now
+	c.head = 0
+	c.track(wire.ComQuery)
+}
+
+// over ends the present command.
+func (c *conversation) over(now int64, out *output) {
+	c.sh.metrics.command(c.command, c.local)
+	if c.class != session.ClassOther {
+		c.sh.ledger.measure(c.class, c.shape, now-c.began)
+		c.class, c.shape = session.ClassOther, ""
+	}
+	c.local = false
+	c.cmd, c.held, c.create = nil, nil, nil
+	c.event = session.Event{}
+	if c.upOpen {
+		c.phase = phaseTail
+		return
+	}
+	c.idle(out)
+}
+
+// idle is the boundary between two commands.
+func (c *conversation) idle(out *output) {
+	c.phase = phaseCommand
+	if c.draining && !c.inTransaction() {
+		out.end = true
+	}
+}
+
+func (c *conversation) inTransaction() bool { return c.status&wire.StatusInTrans != 0 }
+
+// becomeRaw gives up understanding: bytes are relayed both ways from here on.
+func (c *conversation) becomeRaw(why string, out *output) {
+	c.phase = phaseRaw
+	c.sh.metrics.rawSession(why)
+	c.toClient(c.held, out)
+	c.toBackend(c.pending, out)
+	c.held, c.pending, c.cmd, c.hs = nil, nil, nil, nil
+	if c.clientFIN {
+		c.finish(out)
+	}
+}
+
+func (c *conversation) toClient(b []byte, out *output) { out.to(clientSide, b) }
+
+func (c *conversation) toBackend(b []byte, out *output) {
+	if !c.upBroken {
+		out.to(backendSide, b)
+	}
+}
+
+// ended is a side's FIN, behind its bytes.
 func (c *conversation) ended(from side, now int64, out *output) {
 	if from == backendSide {
 		out.end = true
 		return
 	}
+	c.clientFIN = true
+	if c.phase == phaseHandshake && !c.hs.loggedIn() {
+		out.end = true // the backend connection may serve another client: see spare
+		return
+	}
+	c.finish(out)
+}
+
+// finish passes the client's FIN on once nothing of the client's is left to be done.
+func (c *conversation) finish(out *output) {
+	switch c.phase {
+	case phaseWork, phaseWait:
+		return
+	case phaseReply:
+		// Commands behind the present one still run. A command or file that will never be whole is the server's to judge.
+		if len(c.pending) > 0 && !c.upOpen && !c.infile || c.cmd != nil || c.delivery != relayReply {
+			return
+		}
+	case phaseCommand:
+		if c.out {
+			return
+		}
+	}
+	if c.shut {
+		return
+	}
+	c.shut = true
+	c.toBackend(c.pending, out)
+	c.pending = nil
 	out.shut[backendSide] = true
 }
 
+// broken is a failed read of a side (reset), or a failed write to it.
 func (c *conversation) broken(at side, writing bool, now int64, out *output) {
 	if writing && at == backendSide {
-		return // what the backend still says is delivered; its end will come
+		c.upBroken = true // what the backend still says is delivered (ERR 1153, say); its end will come
+		return
 	}
 	out.end = true
 }
 
-func (c *conversation) resumed(now int64, out *output) {}
+// resumed continues after output.work has returned.
+func (c *conversation) resumed(now int64, out *output) {
+	if c.phase != phaseWork {
+		return
+	}
+	c.phase = phaseCommand
+	c.event.Create = c.create
+	c.begin(now, out)
+	c.resumeClient(now, out)
+}
 
-func (c *conversation) background(now int64, out *output) {}
-
-func (c *conversation) drain(now int64, out *output) { out.end = true }
-
-// wants says whether bytes of that side should be read now.
-func (c *conversation) wants(from side) bool { return true }
+// background sends the next statement of ours that the client does not wait for.
+func (c *conversation) background(now int64, out *output) {
+	if !c.wantsBackground() {
+		return
+	}
+	step, ok := c.m.Background(now, c.sh.policy.Load())
+	if !ok {
+		return
+	}
+	c.out = true
+	c.toBackend(wire.AppendQuery(nil, c.caps, nil, step.SQL), out)
+	c.sent(&step, now)
+}
 
 // wantsBackground says whether background should be called when the loop's batch is done.
-func (c *conversation) wantsBackground() bool { return false }
+func (c *conversation) wantsBackground() bool {
+	return c.phase == phaseCommand && !c.out && !c.upBroken && !c.clientFIN && c.m.HasBackground()
+}
+
+// drain asks for the session's end at the next boundary of commands outside a transaction.
+func (c *conversation) drain(now int64, out *output) {
+	c.draining = true
+	switch c.phase {
+	case phaseHandshake:
+		out.end = true
+	case phaseCommand:
+		if len(c.pending) == 0 && !c.inTransaction() {
+			out.end = true
+		}
+	}
+}
+
+// wants says whether bytes of that side should be read now.
+func (c *conversation) wants(from side) bool {
+	if from == backendSide {
+		return true
+	}
+	switch c.phase {
+	case phaseRaw, phaseCommand, phaseTail:
+		return true
+	case phaseHandshake, phaseAuth:
+		return c.hs.wantsClient() || len(c.pending) == 0
+	case phaseReply:
+		return len(c.pending) == 0 || c.infile || c.upOpen && c.cmd == nil
+	}
+	return len(c.pending) == 0
+}
 
 // handshaking says whether the session is not logged in yet: it counts against limits.max_handshakes and its time is bounded.
-func (c *conversation) handshaking() bool { return false }
-
-// spare says whether the backend connection, greeted but not logged in to, can serve another client, and with which greeting
-// bytes. It may be called when the client has left or was given up.
-func (c *conversation) spare() (greeting []byte, ok bool) { return nil, false }
+func (c *conversation) handshaking() bool { return c.phase == phaseHandshake }

@@ -1,0 +1,189 @@
+package proxy
+
+import (
+	"bytes"
+	"encoding/binary"
+
+	"tmpproxy/rewrite"
+	"tmpproxy/session"
+	"tmpproxy/wire"
+)
+
+// lastPrepared is the statement id by which MariaDB clients mean the statement prepared last.
+const lastPrepared = 0xFFFFFFFF
+
+// kind is what a command means to the machine, and whether it is judged by its text.
+func kind(cmd wire.Command) (k session.EventKind, text bool) {
+	switch cmd {
+	case wire.ComQuery:
+		return session.EventQuery, true
+	case wire.ComStmtPrepare:
+		return session.EventPrepare, true
+	case wire.ComInitDB:
+		return session.EventInitDB, true
+	case wire.ComFieldList:
+		return session.EventFieldList, true
+	case wire.ComChangeUser:
+		return session.EventChangeUser, true
+	case wire.ComStmtExecute, wire.ComStmtBulkExecute:
+		return session.EventExecute, false
+	case wire.ComStmtClose:
+		return session.EventCloseHandle, false
+	case wire.ComResetConnection:
+		return session.EventReset, false
+	case wire.ComQuit:
+		return session.EventQuit, false
+	case wire.ComPing, wire.ComStatistics, wire.ComStmtSendLongData, wire.ComStmtFetch, wire.ComStmtReset, wire.ComSetOption:
+		return session.EventQuiet, false
+	}
+	switch cmd.Shape() {
+	case wire.ShapeRaw:
+		return session.EventRaw, false
+	case wire.ShapeUnknown:
+		return session.EventUnknown, false
+	}
+	return session.EventOther, false
+}
+
+// takeCommand judges the command that b begins with and sets it going. It answers how many bytes of b it took; 0: too little has
+// arrived to judge.
+func (c *conversation) takeCommand(b []byte, now int64, out *output) int {
+	if len(b) < wire.HeaderSize {
+		return 0
+	}
+	length, _ := wire.Header(b)
+	policy := c.sh.policy.Load()
+	need, ev := wire.HeaderSize+min(length, 1), session.Event{Kind: session.EventUnknown, Now: now, Policy: policy}
+	c.command = wire.ComSleep
+	if length > 0 {
+		if len(b) < need {
+			return 0
+		}
+		var text bool
+		c.command = wire.Command(b[wire.HeaderSize])
+		ev.Kind, text = kind(c.command)
+		switch {
+		case ev.Kind == session.EventChangeUser:
+			need = wire.HeaderSize + min(length, maxLogin)
+		case text:
+			need = wire.HeaderSize + min(length, max(policy.MaxStatement, 1))
+		case ev.Kind == session.EventExecute || ev.Kind == session.EventCloseHandle:
+			need = wire.HeaderSize + min(length, 5)
+		}
+		if len(b) < need {
+			return 0
+		}
+	}
+	c.up = wire.Framer{}
+	n, end := c.up.Skip(b)
+	c.upOpen = !end
+	c.cmd = b[:n]
+	c.began = now
+	ev.Whole = end
+	switch ev.Kind {
+	case session.EventExecute, session.EventCloseHandle:
+		ev.Handle = c.handle(b[:n])
+	case session.EventQuery, session.EventPrepare:
+		ev.Text = c.text()
+		ev.Statement = rewrite.Classify(ev.Text, c.mode())
+	default:
+		ev.Text = c.text()
+	}
+	c.event = ev
+	if ev.Kind == session.EventQuery && ev.Statement.Verb == rewrite.VerbCreateTemporary && !ev.Statement.Multi && ev.Whole && c.analyse(ev.Text, out) {
+		return n
+	}
+	step := c.m.Begin(&c.event)
+	c.event.Text = nil
+	c.do(&step, now, out)
+	if c.cmd != nil {
+		c.cmd = bytes.Clone(c.cmd) // not sent yet, and the input buffer is not ours
+	}
+	return n
+}
+
+// analyse looks up what is known of a CREATE TEMPORARY TABLE; it answers true if a worker has to find out.
+func (c *conversation) analyse(text []byte, out *output) bool {
+	policy := c.event.Policy
+	if live, parked := c.m.Counts(); policy.Strategy == session.StrategyNative && live+parked == 0 {
+		return false
+	}
+	opt := rewrite.Options{Mode: c.mode(), Convert: policy.Convert, MaxCreate: c.sh.maxCreate, Version: c.version}
+	d, ok := c.sh.cache.Get(text, opt)
+	if ok {
+		c.event.Create = d
+		return false
+	}
+	c.cmd = bytes.Clone(c.cmd)
+	c.event.Text = nil
+	c.phase = phaseWork
+	text = c.text()
+	out.work = func() {
+		d := rewrite.Analyze(text, opt)
+		c.sh.cache.Put(text, opt, d)
+		c.create = d
+	}
+	return true
+}
+
+// mode is the lexical state that the server's flags tell.
+func (c *conversation) mode() rewrite.Mode {
+	var m rewrite.Mode
+	if c.status&wire.StatusNoBackslashEscapes != 0 {
+		m |= rewrite.NoBackslashEscapes
+	}
+	if c.mariadb {
+		m |= rewrite.MariaDB
+		if c.status&wire.StatusAnsiQuotes != 0 {
+			m |= rewrite.ANSIQuotes
+		}
+	}
+	return m
+}
+
+// text is the text of the present command, as far as it has arrived: see session.Event.
+func (c *conversation) text() []byte {
+	p := c.cmd[wire.HeaderSize:]
+	switch c.command {
+	case wire.ComQuery:
+		_, text, err := wire.SplitQuery(p, c.caps)
+		if err != nil {
+			return nil
+		}
+		return text
+	case wire.ComStmtPrepare, wire.ComInitDB:
+		return p[1:]
+	case wire.ComFieldList:
+		name, _, _ := bytes.Cut(p[1:], []byte{0})
+		return name
+	case wire.ComChangeUser:
+		if u, err := wire.ParseChangeUser(p, c.caps); err == nil {
+			return []byte(u.Schema)
+		}
+	}
+	return nil
+}
+
+// attributes is the query attributes block of the present command, for a statement that replaces it.
+func (c *conversation) attributes() []byte {
+	if c.command != wire.ComQuery || !c.caps.Has(wire.ClientQueryAttributes) {
+		return nil
+	}
+	a, _, err := wire.SplitQuery(c.cmd[wire.HeaderSize:], c.caps)
+	if err != nil {
+		return nil
+	}
+	return a
+}
+
+// handle is the statement id of a command that carries one.
+func (c *conversation) handle(cmd []byte) uint32 {
+	if len(cmd) < wire.HeaderSize+5 {
+		return 0
+	}
+	id := binary.LittleEndian.Uint32(cmd[wire.HeaderSize+1:])
+	if c.mariadb && id == lastPrepared {
+		return c.last
+	}
+	return id
+}

@@ -1,0 +1,295 @@
+package proxy
+
+import (
+	"cmp"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"go.uber.org/zap"
+
+	"tmpproxy/session"
+)
+
+const (
+	maxShapes     = 4 << 10
+	maxShapeBytes = 32 << 20
+	maxNames      = 64 << 10
+	maxNameBytes  = 16 << 20
+
+	// churnWindow is the number of cycles after which a shape has to have been reused as often as it cost more than natively.
+	churnWindow = 20
+)
+
+// ledger is the process-wide memory of all sessions of one backend: what is known of shapes and names, and what was counted. Its
+// maps are bounded; what is pushed out is learnt again. Safe for concurrent use. It is asked only about temporary tables, not on
+// the way of other commands.
+type ledger struct {
+	log     *zap.Logger
+	metrics *metrics
+	now     func() int64
+	maxAge  atomic.Int64
+	checks  atomic.Int64 // checks of names older than this do not count
+
+	mu     sync.Mutex
+	shapes generations[string, *shapeRecord]
+	names  generations[session.Key, *session.NameState]
+
+	bodies atomic.Pointer[bodies] // routines: scan; nil: bodies were not read
+}
+
+type shapeRecord struct {
+	state session.ShapeState
+	info  ShapeInfo
+	churn struct{ cycles, reuses, lost int }
+}
+
+// Timing sums up the durations of one kind of statement.
+type Timing struct {
+	Count   int64   `json:"count"`
+	Seconds float64 `json:"seconds"`
+}
+
+func (t *Timing) add(ns int64) {
+	t.Count++
+	t.Seconds += float64(ns) / float64(time.Second)
+}
+
+// ShapeInfo is what was counted of one shape of CREATE TEMPORARY TABLE since the process began.
+type ShapeInfo struct {
+	Shape     string           `json:"shape"`
+	Cycles    int64            `json:"cycles"`  // CREATEs that the proxy took part in
+	Reuses    int64            `json:"reuses"`  // of these, answered from a parked table
+	Parks     int64            `json:"parks"`   // DROPs answered by parking
+	Settles   int64            `json:"settles"` // parked tables that were really dropped
+	Replays   int64            `json:"replays"` // real statements sent only to restore diagnostics
+	Fallbacks map[string]int64 `json:"fallbacks,omitempty"`
+	Hazards   map[string]int64 `json:"hazards,omitempty"`
+	Native    bool             `json:"native"` // left alone for now: it churned, or a hazard blocks it
+	Create    Timing           `json:"create"` // as the client saw it
+	Drop      Timing           `json:"drop"`
+	Reset     Timing           `json:"reset"` // TRUNCATEs that the client did not wait for, and those it did
+	Check     Timing           `json:"check"`
+	Settle    Timing           `json:"settle"`
+}
+
+func newLedger(log *zap.Logger, m *metrics, now func() int64) *ledger {
+	return &ledger{
+		log: log, metrics: m, now: now,
+		shapes: generations[string, *shapeRecord]{entries: maxShapes, bytes: maxShapeBytes},
+		names:  generations[session.Key, *session.NameState]{entries: maxNames, bytes: maxNameBytes},
+	}
+}
+
+// Shape implements session.Ledger.
+func (l *ledger) Shape(shape string) session.ShapeState {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if r, ok := l.shapes.get(shape, len(shape)); ok {
+		return r.state
+	}
+	return session.ShapeState{}
+}
+
+// Name implements session.Ledger.
+func (l *ledger) Name(key session.Key) session.NameState {
+	var s session.NameState
+	l.mu.Lock()
+	if n, ok := l.names.get(key, size(key)); ok {
+		s = *n
+	}
+	l.mu.Unlock()
+	if s.Checked <= l.checks.Load() {
+		s.Checked = 0
+	}
+	if b := l.bodies.Load(); b != nil {
+		s.Routine = b.mentions(key.Name)
+	}
+	return s
+}
+
+// Routines implements session.Ledger.
+func (l *ledger) Routines() (known, any bool) {
+	b := l.bodies.Load()
+	return b != nil, b == nil || b.any()
+}
+
+func size(key session.Key) int { return len(key.Schema) + len(key.Name) }
+
+func (l *ledger) record(shape string) *shapeRecord {
+	r, ok := l.shapes.get(shape, len(shape))
+	if !ok {
+		r = &shapeRecord{info: ShapeInfo{Shape: shape}}
+		l.shapes.put(shape, len(shape), r)
+	}
+	return r
+}
+
+func (l *ledger) name(key session.Key) *session.NameState {
+	n, ok := l.names.get(key, size(key))
+	if !ok {
+		n = &session.NameState{}
+		l.names.put(key, size(key), n)
+	}
+	return n
+}
+
+// Note implements session.Ledger.
+func (l *ledger) Note(n session.Note) {
+	l.metrics.note(&n)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	switch n.Kind {
+	case session.NoteSeen:
+		l.name(n.Name).Seen = true
+		return
+	case session.NoteBlockName:
+		l.name(n.Name).Native = n.Until
+		return
+	case session.NoteChecked:
+		l.name(n.Name).Checked = n.Until
+		return
+	case session.NoteForgetChecks:
+		if n.Name == (session.Key{}) {
+			l.checks.Store(l.now())
+		} else if s, ok := l.names.get(n.Name, size(n.Name)); ok {
+			s.Checked = 0
+		}
+		return
+	}
+	if n.Shape == "" {
+		return
+	}
+	r := l.record(n.Shape)
+	switch n.Kind {
+	case session.NoteCycle:
+		r.info.Cycles++
+		if r.churn.cycles++; r.churn.cycles >= churnWindow {
+			if r.churn.reuses < r.churn.lost {
+				r.state.Native = l.now() + l.maxAge.Load()
+				l.log.Info("shape left to the server: its tables are dropped oftener than reused", zap.String("shape", r.info.Shape),
+					zap.Int("reuses", r.churn.reuses), zap.Int("lost", r.churn.lost))
+			}
+			r.churn.cycles, r.churn.reuses, r.churn.lost = 0, 0, 0
+		}
+	case session.NoteReuse:
+		r.info.Reuses++
+		r.churn.reuses++
+	case session.NotePark:
+		r.info.Parks++
+	case session.NoteSettle:
+		r.info.Settles++
+		r.churn.lost++
+	case session.NoteReplay:
+		r.info.Replays++
+		r.churn.lost++
+	case session.NoteFallback:
+		count(&r.info.Fallbacks, n.Reason)
+	case session.NoteHazard:
+		if count(&r.info.Hazards, n.Reason) == 1 {
+			l.log.Warn("a difference between the engines may have shown", zap.String("hazard", n.Reason), zap.String("shape", r.info.Shape))
+		}
+	case session.NoteProved:
+		r.state.Proved = true
+	case session.NoteBlockShape:
+		r.state.Native = n.Until
+	}
+}
+
+func count(m *map[string]int64, key string) int64 {
+	if *m == nil {
+		*m = map[string]int64{}
+	}
+	(*m)[key]++
+	return (*m)[key]
+}
+
+// measure adds the duration of one statement, in nanoseconds: of the client's as the client saw it, of ours as the backend took.
+func (l *ledger) measure(class session.Class, shape string, ns int64) {
+	l.metrics.measure(class, ns)
+	if shape == "" {
+		return
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	r := l.record(shape)
+	switch class {
+	case session.ClassCreate:
+		r.info.Create.add(ns)
+	case session.ClassDrop:
+		r.info.Drop.add(ns)
+	case session.ClassReset:
+		r.info.Reset.add(ns)
+	case session.ClassCheck:
+		r.info.Check.add(ns)
+	case session.ClassSettle:
+		r.info.Settle.add(ns)
+	}
+}
+
+// Shapes lists what was counted, the most cycles first.
+func (l *ledger) Shapes() []ShapeInfo {
+	now := l.now()
+	l.mu.Lock()
+	list := []ShapeInfo{}
+	l.shapes.each(func(r *shapeRecord) {
+		i := r.info
+		i.Fallbacks, i.Hazards = clone(i.Fallbacks), clone(i.Hazards)
+		i.Native = r.state.Native > now
+		list = append(list, i)
+	})
+	l.mu.Unlock()
+	slices.SortFunc(list, func(a, b ShapeInfo) int {
+		return cmp.Or(cmp.Compare(b.Cycles, a.Cycles), cmp.Compare(a.Shape, b.Shape))
+	})
+	return list
+}
+
+func clone(m map[string]int64) map[string]int64 {
+	if m == nil {
+		return nil
+	}
+	c := make(map[string]int64, len(m))
+	for k, v := range m {
+		c[k] = v
+	}
+	return c
+}
+
+// generations is a map bounded in entries and bytes: when the young half is full, the old half is forgotten and the young one
+// becomes the old. What is asked for stays. Not safe for concurrent use.
+type generations[K comparable, V any] struct {
+	entries, bytes int // bounds, for both halves together
+	young, old     map[K]V
+	used           int // bytes of young
+}
+
+func (g *generations[K, V]) get(k K, size int) (V, bool) {
+	if v, ok := g.young[k]; ok {
+		return v, true
+	}
+	v, ok := g.old[k]
+	if ok {
+		delete(g.old, k)
+		g.put(k, size, v)
+	}
+	return v, ok
+}
+
+func (g *generations[K, V]) put(k K, size int, v V) {
+	if g.young == nil || len(g.young) >= g.entries/2 || g.used+size > g.bytes/2 {
+		g.old, g.young, g.used = g.young, map[K]V{}, 0
+	}
+	g.young[k] = v
+	g.used += size
+}
+
+func (g *generations[K, V]) each(f func(V)) {
+	for _, v := range g.young {
+		f(v)
+	}
+	for _, v := range g.old {
+		f(v)
+	}
+}

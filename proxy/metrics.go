@@ -1,0 +1,99 @@
+package proxy
+
+import (
+	"github.com/prometheus/client_golang/prometheus"
+
+	"tmpproxy/rewrite"
+	"tmpproxy/session"
+	"tmpproxy/wire"
+)
+
+// metrics are the counters of the relay and of what is done with temporary tables. Children are resolved once; counting is one
+// atomic addition.
+type metrics struct {
+	collectors []prometheus.Collector
+
+	relayed, answered prometheus.Counter
+	raw               *prometheus.CounterVec
+	statements        [session.ClassReplay + 1]prometheus.Observer
+	notes             map[session.NoteKind]prometheus.Counter
+	reasons           map[session.NoteKind]*prometheus.CounterVec
+}
+
+var classNames = [...]string{"other", "create", "drop", "use", "reset", "check", "settle", "replay"}
+
+func newMetrics() *metrics {
+	m := &metrics{notes: map[session.NoteKind]prometheus.Counter{}, reasons: map[session.NoteKind]*prometheus.CounterVec{}}
+	commands := prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "tmpproxy_commands_total", Help: "Commands of clients, by who answered them.",
+	}, []string{"answered_by"})
+	m.relayed, m.answered = commands.WithLabelValues("backend"), commands.WithLabelValues("proxy")
+	m.raw = prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "tmpproxy_raw_sessions_total", Help: "Sessions that became raw relays, by what was not understood.",
+	}, []string{"reason"})
+	durations := prometheus.NewHistogramVec(prometheus.HistogramOpts{
+		Name: "tmpproxy_statement_duration_seconds",
+		Help: "Durations of statements about temporary tables: create, drop and use as the client saw them, the others as the backend took.",
+		// From a local answer (some microseconds) to a server in trouble.
+		Buckets: prometheus.ExponentialBuckets(4e-6, 2, 20),
+	}, []string{"class"})
+	for class, name := range classNames {
+		m.statements[class] = durations.WithLabelValues(name)
+	}
+	m.collectors = append(m.collectors, commands, m.raw, durations)
+	counter := func(kind session.NoteKind, name, help string) {
+		c := prometheus.NewCounter(prometheus.CounterOpts{Name: name, Help: help})
+		m.notes[kind] = c
+		m.collectors = append(m.collectors, c)
+	}
+	counter(session.NoteCycle, "tmpproxy_cycles_total", "CREATEs of temporary tables that the proxy took part in.")
+	counter(session.NoteReuse, "tmpproxy_reuses_total", "CREATEs answered from a parked table.")
+	counter(session.NotePark, "tmpproxy_parks_total", "DROPs answered by parking the table.")
+	counter(session.NoteReplay, "tmpproxy_replays_total", "Statements sent only to restore diagnostics.")
+	vector := func(kind session.NoteKind, name, help string) {
+		c := prometheus.NewCounterVec(prometheus.CounterOpts{Name: name, Help: help}, []string{"reason"})
+		m.reasons[kind] = c
+		m.collectors = append(m.collectors, c)
+	}
+	vector(session.NoteSettle, "tmpproxy_settles_total", "Parked tables that were really dropped, by reason.")
+	vector(session.NoteFallback, "tmpproxy_fallbacks_total", "CREATEs left to the server, by reason.")
+	vector(session.NoteHazard, "tmpproxy_hazards_total", "Moments at which a difference between the engines may have shown, by kind.")
+	vector(session.NoteTaint, "tmpproxy_taints_total", "Tables that will not be reused, by reason.")
+	return m
+}
+
+// cache exports the decision cache's size.
+func (m *metrics) cache(c *rewrite.Cache) {
+	gauge := func(name, help string, f func() float64) {
+		m.collectors = append(m.collectors, prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: name, Help: help}, f))
+	}
+	gauge("tmpproxy_decision_cache_entries", "Decisions on CREATE texts in the cache.", func() float64 { n, _ := c.Len(); return float64(n) })
+	gauge("tmpproxy_decision_cache_bytes", "Bytes of the decision cache.", func() float64 { _, n := c.Len(); return float64(n) })
+}
+
+// command counts one command of a client.
+func (m *metrics) command(_ wire.Command, local bool) {
+	if local {
+		m.answered.Inc()
+	} else {
+		m.relayed.Inc()
+	}
+}
+
+func (m *metrics) rawSession(why string) {
+	if why != "" {
+		m.raw.WithLabelValues(why).Inc()
+	}
+}
+
+func (m *metrics) measure(class session.Class, ns int64) {
+	m.statements[class].Observe(float64(ns) / 1e9)
+}
+
+func (m *metrics) note(n *session.Note) {
+	if c, ok := m.notes[n.Kind]; ok {
+		c.Inc()
+	} else if v, ok := m.reasons[n.Kind]; ok {
+		v.WithLabelValues(n.Reason).Inc()
+	}
+}

@@ -1,0 +1,45 @@
+package proxy
+
+import (
+	"sync/atomic"
+	"time"
+
+	"go.uber.org/zap"
+
+	"tmpproxy/rewrite"
+	"tmpproxy/session"
+)
+
+// shared is what all conversations of one backend share.
+type shared struct {
+	policy    atomic.Pointer[session.Policy]
+	maxCreate int // bytes of a CREATE that the parser may see
+	cache     *rewrite.Cache
+	ledger    *ledger
+	metrics   *metrics
+}
+
+const (
+	cacheEntries = 8 << 10  // decisions on CREATE texts
+	cacheBytes   = 16 << 20 // bytes of these texts and decisions
+)
+
+func newShared(policy *session.Policy, maxCreate int, log *zap.Logger) *shared {
+	sh := &shared{maxCreate: maxCreate, cache: rewrite.NewCache(cacheEntries, cacheBytes), metrics: newMetrics()}
+	sh.ledger = newLedger(log, sh.metrics, monotonic)
+	sh.policy.Store(policy)
+	sh.ledger.maxAge.Store(policy.MaxAge)
+	sh.metrics.cache(sh.cache)
+	return sh
+}
+
+// setPolicy puts other settings in force, for the next command of every session.
+func (sh *shared) setPolicy(p *session.Policy) {
+	sh.policy.Store(p)
+	sh.ledger.maxAge.Store(p.MaxAge)
+}
+
+var started = time.Now()
+
+// monotonic is the time of the process in nanoseconds; it never goes back and is never 0.
+func monotonic() int64 { return int64(time.Since(started)) + 1 }
