@@ -1,0 +1,91 @@
+package config
+
+import (
+	"fmt"
+	"os"
+	"strings"
+	"time"
+)
+
+// Config is a complete and valid set of settings. It is never changed after [Load]; a reload makes a new one.
+//
+// An address is host:port, or the path of a unix socket: [Network] tells them apart. Sizes are in bytes.
+type Config struct {
+	Listen struct {
+		Addresses []string // at least one, all different
+	}
+	Backend struct {
+		Address           string
+		ConnectTimeout    time.Duration
+		AllowPeerIdentity bool
+		Monitor           struct {
+			User         string // "" when there is no monitor account
+			PasswordFile string // "" for an empty password
+		}
+	}
+	Limits struct {
+		MaxSessions      int
+		MaxHandshakes    int
+		HandshakeTimeout time.Duration
+	}
+	Relay struct {
+		Driver string // loop or pump
+		Loops  int    // 0: as many as fit the machine
+	}
+	Rewrite struct {
+		Strategy     string   // innodb, keep or native
+		Convert      []string // of MEMORY, HEAP, MyISAM
+		Fidelity     string   // standard or strict
+		Routines     string   // visible, scan or none
+		OnHazard     string   // count or native
+		MaxStatement int
+		MaxCreate    int
+		MaxParked    int
+		ParkTTL      time.Duration
+		MaxAge       time.Duration
+	}
+	Admin struct {
+		Address string // "" when there is none
+		Hosts   []string
+		PProf   bool
+	}
+	Log struct {
+		Level  string // debug, info, warn or error
+		Format string // json or console
+	}
+	Shutdown struct {
+		Grace time.Duration
+	}
+}
+
+// Network splits an address into what net.Dial and net.Listen want: "unix" for a path (it holds a slash, or begins with the @ of
+// Linux's abstract sockets), "tcp" for everything else.
+func Network(address string) (network, addr string) {
+	if strings.HasPrefix(address, "@") || strings.Contains(address, "/") {
+		return "unix", address
+	}
+	return "tcp", address
+}
+
+// MonitorPassword reads the monitor account's password: the file's content without the line end behind it.
+func (c *Config) MonitorPassword() (string, error) {
+	if c.Backend.Monitor.PasswordFile == "" {
+		return "", nil
+	}
+	b, err := os.ReadFile(c.Backend.Monitor.PasswordFile)
+	if err != nil {
+		return "", fmt.Errorf("read the monitor account's password: %w", err)
+	}
+	return strings.TrimSuffix(strings.TrimSuffix(string(b), "\n"), "\r"), nil
+}
+
+// Changed returns the keys whose values differ between c and next, in the table's order.
+func (c *Config) Changed(next *Config) []Key {
+	var changed []Key
+	for _, k := range table {
+		if !k.same(c, next) {
+			changed = append(changed, k)
+		}
+	}
+	return changed
+}

@@ -1,0 +1,145 @@
+package config
+
+import (
+	"reflect"
+	"slices"
+	"strings"
+	"time"
+)
+
+// Key describes one setting.
+type Key struct {
+	Name    string // as in the file, with a dot for each level: limits.max_sessions
+	Default string // as a flag or a variable would give it
+	Usage   string // one line
+	Live    bool   // a reload puts it into force; all others need a restart
+	kind    kind
+	read    func(*Config, any) error
+	same    func(a, b *Config) bool
+}
+
+// Variable returns the name of the key's environment variable.
+func (k Key) Variable() string {
+	return prefix + strings.ToUpper(strings.ReplaceAll(k.Name, ".", "_"))
+}
+
+// Keys returns all keys in the order in which they are documented. The slice is the caller's.
+func Keys() []Key { return slices.Clone(table) }
+
+// field makes the key whose value lies at(c) and is written as form says.
+func field[T any](name, byDefault string, f form[T], at func(*Config) *T, usage string) Key {
+	return Key{
+		Name:    name,
+		Default: byDefault,
+		Usage:   usage,
+		kind:    f.kind,
+		read: func(c *Config, raw any) error {
+			v, err := f.parse(raw)
+			if err == nil {
+				*at(c) = v
+			}
+			return err
+		},
+		same: func(a, b *Config) bool { return reflect.DeepEqual(*at(a), *at(b)) },
+	}
+}
+
+// live marks a key that a reload can put into force.
+func live(k Key) Key {
+	k.Live = true
+	return k
+}
+
+// maxText is the longest statement that is ever examined: one protocol packet.
+const maxText = 1<<24 - 2
+
+var table = []Key{
+	field("listen.addresses", "127.0.0.1:3307", listOf(listenAddress),
+		func(c *Config) *[]string { return &c.Listen.Addresses },
+		"where clients connect: host:port or the path of a unix socket, one or several"),
+
+	field("backend.address", "127.0.0.1:3306", dialAddress,
+		func(c *Config) *string { return &c.Backend.Address },
+		"the server: host:port or the path of a unix socket"),
+	field("backend.connect_timeout", "5s", duration(time.Millisecond),
+		func(c *Config) *time.Duration { return &c.Backend.ConnectTimeout },
+		"how long a connection to the server may take to be made"),
+	field("backend.allow_peer_identity", "false", boolean,
+		func(c *Config) *bool { return &c.Backend.AllowPeerIdentity },
+		"start as root or as the server's own user although a unix-socket backend lends that identity to every client"),
+	field("backend.monitor.user", "", text,
+		func(c *Config) *string { return &c.Backend.Monitor.User },
+		"account for questions of the proxy's own (check, rewrite.routines); empty for none"),
+	field("backend.monitor.password_file", "", text,
+		func(c *Config) *string { return &c.Backend.Monitor.PasswordFile },
+		"file that holds the monitor account's password; empty for no password"),
+
+	field("limits.max_sessions", "10000", count(1, 1_000_000),
+		func(c *Config) *int { return &c.Limits.MaxSessions },
+		"most clients at a time; more are refused with error 1040"),
+	field("limits.max_handshakes", "256", count(1, 1_000_000),
+		func(c *Config) *int { return &c.Limits.MaxHandshakes },
+		"most clients at a time that have not logged in yet"),
+	field("limits.handshake_timeout", "8s", duration(time.Millisecond),
+		func(c *Config) *time.Duration { return &c.Limits.HandshakeTimeout },
+		"how long a login may take; keep it below the server's connect_timeout (10 s unless changed there)"),
+
+	field("relay.driver", "loop", oneOf("loop", "pump"),
+		func(c *Config) *string { return &c.Relay.Driver },
+		"what carries bytes: loop (epoll, only on Linux) or pump (goroutines; always used elsewhere)"),
+	field("relay.loops", "0", count(0, 256),
+		func(c *Config) *int { return &c.Relay.Loops },
+		"event loops, each with a thread of its own; 0 chooses by the number of processors"),
+
+	live(field("rewrite.strategy", "innodb", oneOf("innodb", "keep", "native"),
+		func(c *Config) *string { return &c.Rewrite.Strategy },
+		"what is done with temporary tables: innodb (converted and cached), keep (cached as they are) or native (nothing)")),
+	live(field("rewrite.convert", "MEMORY,HEAP,MyISAM", listOf(oneOf("MEMORY", "HEAP", "MyISAM")),
+		func(c *Config) *[]string { return &c.Rewrite.Convert },
+		"engines that strategy innodb turns into InnoDB")),
+	live(field("rewrite.fidelity", "standard", oneOf("standard", "strict"),
+		func(c *Config) *string { return &c.Rewrite.Fidelity },
+		"strict leaves alone whatever could show a listed difference; standard accepts the list")),
+	live(field("rewrite.routines", "visible", oneOf("visible", "scan", "none"),
+		func(c *Config) *string { return &c.Rewrite.Routines },
+		"stored routines: visible (calls give tables back), scan (bodies are read by the monitor account) or none (with any, all is native)")),
+	live(field("rewrite.on_hazard", "count", oneOf("count", "native"),
+		func(c *Config) *string { return &c.Rewrite.OnHazard },
+		"when a conversion may have shown: only count it, or leave the shape alone from then on")),
+	live(field("rewrite.max_statement", "64KiB", size(1<<10, maxText),
+		func(c *Config) *int { return &c.Rewrite.MaxStatement },
+		"longest statement that is examined; a longer one gives parked tables back first")),
+	live(field("rewrite.max_create", "16KiB", size(1<<8, maxText),
+		func(c *Config) *int { return &c.Rewrite.MaxCreate },
+		"longest CREATE TEMPORARY TABLE that is parsed; a longer one is left alone")),
+	live(field("rewrite.max_parked", "64", count(1, 4096),
+		func(c *Config) *int { return &c.Rewrite.MaxParked },
+		"most parked tables of one session")),
+	live(field("rewrite.park_ttl", "10m", duration(time.Second),
+		func(c *Config) *time.Duration { return &c.Rewrite.ParkTTL },
+		"how long a table may stay parked before it is given back at the next chance")),
+	live(field("rewrite.max_age", "1h", duration(time.Second),
+		func(c *Config) *time.Duration { return &c.Rewrite.MaxAge },
+		"how long a cached table, a blocked shape or name and what was read of routines is believed")),
+
+	field("admin.address", "127.0.0.1:9104", optional(listenAddress),
+		func(c *Config) *string { return &c.Admin.Address },
+		"where metrics, health and the JSON pages are served: host:port, the path of a unix socket, or none"),
+	field("admin.hosts", "", listOf(text),
+		func(c *Config) *[]string { return &c.Admin.Hosts },
+		"host names that requests may ask for besides the address itself and localhost"),
+	field("admin.pprof", "false", boolean,
+		func(c *Config) *bool { return &c.Admin.PProf },
+		"serve Go's profiles under /debug/pprof/"),
+
+	live(field("log.level", "info", oneOf("debug", "info", "warn", "error"),
+		func(c *Config) *string { return &c.Log.Level },
+		"least severe records that are logged: debug, info, warn or error")),
+	field("log.format", "json", oneOf("json", "console"),
+		func(c *Config) *string { return &c.Log.Format },
+		"json for machines or console for people, on standard error"),
+
+	field("shutdown.grace", "30s", duration(0),
+		func(c *Config) *time.Duration { return &c.Shutdown.Grace },
+		"how long transactions may go on after the first SIGTERM or SIGINT"),
+}

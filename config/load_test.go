@@ -1,0 +1,324 @@
+package config
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/spf13/pflag"
+)
+
+// load reads a file of that text ("" for none), these variables and these flags.
+func load(t *testing.T, text string, variables map[string]string, args ...string) (*Config, error) {
+	t.Helper()
+	file := ""
+	if text != "" {
+		file = filepath.Join(t.TempDir(), "proxy.yaml")
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for name, value := range variables {
+		t.Setenv(name, value)
+	}
+	flags := pflag.NewFlagSet("test", pflag.ContinueOnError)
+	AddFlags(flags)
+	if err := flags.Parse(args); err != nil {
+		t.Fatal(err)
+	}
+	return Load(file, flags)
+}
+
+func TestDefaults(t *testing.T) {
+	c, err := load(t, "", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !reflect.DeepEqual(c, Default()) {
+		t.Errorf("nothing given: %+v", c)
+	}
+	if c.Backend.Address != "127.0.0.1:3306" || c.Limits.HandshakeTimeout != 8*time.Second || c.Rewrite.MaxCreate != 16<<10 ||
+		!slices.Equal(c.Rewrite.Convert, []string{"MEMORY", "HEAP", "MyISAM"}) || c.Rewrite.Strategy != "innodb" {
+		t.Errorf("defaults are not what the documentation promises: %+v", c)
+	}
+}
+
+func TestPrecedence(t *testing.T) {
+	const file = "limits:\n  max_sessions: 11\n  max_handshakes: 12\nbackend:\n  address: file:1\n"
+	c, err := load(t, file,
+		map[string]string{"TMPPROXY_LIMITS_MAX_SESSIONS": "21", "TMPPROXY_LIMITS_MAX_HANDSHAKES": "22"},
+		"--limits.max_sessions=31")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, test := range []struct {
+		what      string
+		got, want any
+	}{
+		{"flag over variable over file", c.Limits.MaxSessions, 31},
+		{"variable over file", c.Limits.MaxHandshakes, 22},
+		{"file over default", c.Backend.Address, "file:1"},
+		{"default", c.Backend.ConnectTimeout, 5 * time.Second},
+	} {
+		if test.got != test.want {
+			t.Errorf("%s: got %v, want %v", test.what, test.got, test.want)
+		}
+	}
+}
+
+func TestFileFromEnvironment(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "x.yaml")
+	if err := os.WriteFile(file, []byte("rewrite: {strategy: keep}"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	c, err := load(t, "", map[string]string{FileVariable: file})
+	if err != nil || c.Rewrite.Strategy != "keep" {
+		t.Fatalf("%v, %+v", err, c)
+	}
+	c, err = load(t, "rewrite: {strategy: native}", map[string]string{FileVariable: file})
+	if err != nil || c.Rewrite.Strategy != "native" {
+		t.Fatalf("the file that is named outright must win: %v, %+v", err, c)
+	}
+}
+
+// TestEverySource sets every key in every way to a value that is not its default.
+func TestEverySource(t *testing.T) {
+	password := filepath.Join(t.TempDir(), "password")
+	if err := os.WriteFile(password, []byte("secret\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	other := map[string]string{
+		"listen.addresses": "127.0.0.1:3317,/run/tmpproxy.sock", "backend.address": "/run/mysqld/mysqld.sock", "backend.connect_timeout": "1500ms",
+		"backend.allow_peer_identity": "true", "backend.monitor.user": "watch", "backend.monitor.password_file": password,
+		"limits.max_sessions": "20", "limits.max_handshakes": "3", "limits.handshake_timeout": "2s",
+		"relay.driver": "pump", "relay.loops": "2",
+		"rewrite.strategy": "keep", "rewrite.convert": "MEMORY", "rewrite.fidelity": "strict", "rewrite.routines": "scan", "rewrite.on_hazard": "native",
+		"rewrite.max_statement": "128KiB", "rewrite.max_create": "8KiB", "rewrite.max_parked": "7", "rewrite.park_ttl": "1m", "rewrite.max_age": "2m",
+		"admin.address": "none", "admin.hosts": "proxy.example,other", "admin.pprof": "true",
+		"log.level": "warn", "log.format": "console", "shutdown.grace": "0s",
+	}
+	args, variables := []string(nil), map[string]string{}
+	for _, k := range Keys() {
+		v, ok := other[k.Name]
+		if !ok {
+			t.Fatalf("%s: no value to try", k.Name)
+		}
+		args = append(args, "--"+k.Name+"="+v)
+		variables[k.Variable()] = v
+	}
+	check := func(how string, c *Config, err error) {
+		if err != nil {
+			t.Fatalf("%s: %v", how, err)
+		}
+		if changed := Default().Changed(c); len(changed) != len(table) {
+			t.Errorf("%s: only these keys arrived: %v", how, changed)
+		}
+		if !slices.Equal(c.Listen.Addresses, []string{"127.0.0.1:3317", "/run/tmpproxy.sock"}) || c.Admin.Address != "" ||
+			c.Rewrite.MaxStatement != 128<<10 || c.Backend.ConnectTimeout != 1500*time.Millisecond {
+			t.Errorf("%s: %+v", how, c)
+		}
+		if p, err := c.MonitorPassword(); p != "secret" || err != nil {
+			t.Errorf("%s: password %q, %v", how, p, err)
+		}
+	}
+	c, err := load(t, "", nil, args...)
+	check("flags", c, err)
+	c, err = load(t, "", variables)
+	check("variables", c, err)
+}
+
+func TestFaults(t *testing.T) {
+	for _, test := range []struct {
+		name      string
+		file      string
+		variables map[string]string
+		args      []string
+		want      []string // each fault holds one of these, in this order
+	}{
+		{"unknown keys", "backend:\n  adress: x:1\nrewrites:\n  strategy: keep\n", nil, nil,
+			[]string{"backend.adress (proxy.yaml): unknown key", "rewrites.strategy (proxy.yaml): unknown key"}},
+		{"value instead of a section", "backend: 5\n", nil, nil, []string{"backend (proxy.yaml): is a section"}},
+		{"section instead of a value", "log:\n  level:\n    main: info\n", nil, nil, []string{"log.level (proxy.yaml): is not a plain value"}},
+		{"list instead of a value", "log:\n  level: [info]\n", nil, nil, []string{"log.level (proxy.yaml): is a list"}},
+		{"unknown variables", "", map[string]string{"TMPPROXY_BACKEND_ADRESS": "x:1", "TMPPROXY_LOG": ""}, nil,
+			[]string{"TMPPROXY_BACKEND_ADRESS: unknown environment variable", "TMPPROXY_LOG: unknown environment variable"}},
+		{"durations without unit", "backend:\n  connect_timeout: 5\n", map[string]string{"TMPPROXY_SHUTDOWN_GRACE": "30"}, []string{"--rewrite.park_ttl=0"},
+			[]string{`backend.connect_timeout (proxy.yaml): "5" has no unit: write 5s`, `rewrite.park_ttl (--rewrite.park_ttl): "0" has no unit`,
+				`shutdown.grace (TMPPROXY_SHUTDOWN_GRACE): "30" has no unit`}},
+		{"durations that are none", "", nil, []string{"--rewrite.park_ttl=soon", "--rewrite.max_age=-1h", "--limits.handshake_timeout=0s"},
+			[]string{`0s is shorter than 1ms`, `"soon" is not a duration`, `-1h0m0s is shorter than 1s`}},
+		{"sizes", "rewrite:\n  max_statement: 65536\n  max_create: 16kb\n", nil, nil, []string{`"65536" has no unit: write 65536B`, `"16kb" is not a size`}},
+		{"sizes out of range", "rewrite:\n  max_statement: 1GiB\n  max_create: -1KiB\n", nil, nil, []string{"1GiB is outside 1KiB to 16777214B", "-1KiB is outside 256B"}},
+		{"enumerations", "rewrite: {strategy: fast, convert: [MEMORY, InnoDB, Aria], fidelity: yes, routines: some, on_hazard: die}\nrelay: {driver: uring}\n", nil,
+			[]string{"--log.level=loud", "--log.format=xml"},
+			[]string{`"uring" is none of loop, pump`, `"fast" is none of innodb, keep, native`, `"InnoDB" is none of MEMORY, HEAP, MyISAM`, `"Aria" is none of`,
+				`"yes" is none of standard, strict`, `"some" is none of`, `"die" is none of`, `"loud" is none of`, `"xml" is none of`}},
+		{"numbers", "limits: {max_sessions: many, max_handshakes: 0}\nrewrite: {max_parked: 1.5}", nil, nil,
+			[]string{`"many" is not a whole number`, `0 is outside 1 to`, `"1.5" is not a whole number`}},
+		{"booleans", "admin: {pprof: 1}", map[string]string{"TMPPROXY_BACKEND_ALLOW_PEER_IDENTITY": "yes"}, nil,
+			[]string{`"yes" is neither true nor false`, `"1" is neither`}},
+		{"addresses", "listen: {addresses: [here, 'host:99999', ' ']}\nbackend: {address: ':3306'}\nadmin: {address: ''}", nil, nil,
+			[]string{`"here" is neither host:port nor`, `"host:99999" has no port`, "holds an empty item", `":3306" has no host`, "admin.address (proxy.yaml): is empty"}},
+		{"backend without a port", "", nil, []string{"--backend.address=db:0"}, []string{`"db:0" has no port`}},
+		{"socket path too long", "", nil, []string{"--backend.address=/" + strings.Repeat("x", 107)}, []string{"longer than a unix socket's path"}},
+		{"no listener", "listen: {addresses: []}", nil, nil, []string{"listen.addresses: at least one"}},
+		{"listener twice", "", nil, []string{"--listen.addresses=:1,:1"}, []string{`":1" is given twice`}},
+		{"listens on its backend", "", nil, []string{"--listen.addresses=127.0.0.1:3306"}, []string{"listen.addresses, backend.address: "}},
+		{"listens on the admin address", "", nil, []string{"--listen.addresses=127.0.0.1:9104"}, []string{"listen.addresses, admin.address: "}},
+		{"scan without monitor", "", nil, []string{"--rewrite.routines=scan"}, []string{"rewrite.routines, backend.monitor.user: scan needs the monitor account"}},
+		{"none without monitor", "", nil, []string{"--rewrite.routines=none"}, []string{"none needs the monitor account"}},
+		{"password without user", "", nil, []string{"--backend.monitor.password_file=/dev/null"}, []string{"a password without a user"}},
+		{"password not there", "", nil, []string{"--backend.monitor.user=u", "--backend.monitor.password_file=/nowhere/p"}, []string{"open /nowhere/p: no such file"}},
+		{"park_ttl beyond max_age", "", nil, []string{"--rewrite.max_age=5m"}, []string{"rewrite.park_ttl, rewrite.max_age: 10m0s can never be reached with 5m0s"}},
+		{"max_create beyond max_statement", "", nil, []string{"--rewrite.max_create=1MiB"}, []string{"1MiB can never be reached with 64KiB"}},
+		{"broken YAML and a broken flag", "a: [", nil, []string{"--log.level=x"}, []string{"proxy.yaml: line 1: ", `"x" is none of`}},
+		{"key twice", "log: {level: info}\nlog: {level: warn}\n", nil, nil, []string{`"log" already defined at line 1`}},
+		{"not a mapping", "- a\n", nil, nil, []string{"proxy.yaml: "}},
+		{"no cross-check with a broken value", "", nil, []string{"--rewrite.park_ttl=9h", "--rewrite.max_age=1"}, []string{`"1" has no unit`}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			_, err := load(t, test.file, test.variables, test.args...)
+			var faults *Error
+			if !errors.As(err, &faults) {
+				t.Fatalf("got %v, want an *Error", err)
+			}
+			if len(faults.Faults) != len(test.want) {
+				t.Fatalf("got %d faults, want %d:\n%v", len(faults.Faults), len(test.want), err)
+			}
+			for i, want := range test.want {
+				if !strings.Contains(faults.Faults[i], want) {
+					t.Errorf("fault %d is\n%s\nwant\n%s", i, faults.Faults[i], want)
+				}
+				if !strings.Contains(err.Error(), faults.Faults[i]) {
+					t.Errorf("the message lacks a fault: %v", err)
+				}
+			}
+		})
+	}
+}
+
+func TestFileMissing(t *testing.T) {
+	_, err := Load(filepath.Join(t.TempDir(), "none.yaml"), nil)
+	var faults *Error
+	if !errors.As(err, &faults) || !strings.Contains(err.Error(), "none.yaml: no such file or directory") {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestAccepted(t *testing.T) {
+	for _, test := range []struct {
+		name      string
+		file      string
+		variables map[string]string
+		args      []string
+		get       func(*Config) any
+		want      any
+	}{
+		{"empty section", "rewrite:\n  # strategy: keep\n", nil, nil, func(c *Config) any { return c.Rewrite.Strategy }, "innodb"},
+		{"nothing but comments", "# x\n", nil, nil, func(c *Config) any { return c.Rewrite.Strategy }, "innodb"},
+		{"empty variable", "log: {level: warn}", map[string]string{"TMPPROXY_LOG_LEVEL": ""}, nil, func(c *Config) any { return c.Log.Level }, "warn"},
+		{"key without a value", "log:\n  level:\n", nil, nil, func(c *Config) any { return c.Log.Level }, "info"},
+		{"list in a file", "listen: {addresses: ['[::1]:3307', /run/p.sock]}", nil, nil, func(c *Config) any { return c.Listen.Addresses }, []string{"[::1]:3307", "/run/p.sock"}},
+		{"one item instead of a list", "listen: {addresses: /run/p.sock}", nil, nil, func(c *Config) any { return c.Listen.Addresses }, []string{"/run/p.sock"}},
+		{"list in a variable", "", map[string]string{"TMPPROXY_LISTEN_ADDRESSES": "127.0.0.1:3307, /run/tmpproxy.sock"}, nil,
+			func(c *Config) any { return c.Listen.Addresses }, []string{"127.0.0.1:3307", "/run/tmpproxy.sock"}},
+		{"two free ports", "", nil, []string{"--listen.addresses=127.0.0.1:0,127.0.0.1:0"}, func(c *Config) any { return len(c.Listen.Addresses) }, 2},
+		{"nothing to convert", "rewrite: {convert: []}", nil, nil, func(c *Config) any { return len(c.Rewrite.Convert) }, 0},
+		{"words in any case", "rewrite: {convert: [memory, myisam], strategy: KEEP}", nil, nil,
+			func(c *Config) any { return append([]string{c.Rewrite.Strategy}, c.Rewrite.Convert...) }, []string{"keep", "MEMORY", "MyISAM"}},
+		{"boolean flag alone", "", nil, []string{"--admin.pprof"}, func(c *Config) any { return c.Admin.PProf }, true},
+		{"what Kubernetes sets", "", map[string]string{"TMPPROXY_SERVICE_HOST": "10.0.0.1", "TMPPROXY_SERVICE_PORT_MYSQL": "3306", "TMPPROXY_PORT": "tcp://10.0.0.1:3306",
+			"TMPPROXY_PORT_3306_TCP_ADDR": "10.0.0.1", "TMPPROXY_TEST_MYSQL": "x", "TMPPROXY_SERVERS_DIR": "/x"}, nil, func(c *Config) any { return c.Log.Level }, "info"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			c, err := load(t, test.file, test.variables, test.args...)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := test.get(c); !reflect.DeepEqual(got, test.want) {
+				t.Errorf("got %v, want %v", got, test.want)
+			}
+		})
+	}
+}
+
+func TestNamesAreDistinct(t *testing.T) {
+	names, variables := map[string]bool{}, map[string]bool{FileVariable: true}
+	for _, k := range table {
+		if names[k.Name] || variables[k.Variable()] {
+			t.Errorf("%s: name or variable is taken", k.Name)
+		}
+		names[k.Name], variables[k.Variable()] = true, true
+		if k.Name != strings.ToLower(k.Name) || !strings.Contains(k.Name, ".") || foreign.MatchString(k.Variable()) {
+			t.Errorf("%s: not a name for a key", k.Name)
+		}
+		if k.Usage == "" || strings.Contains(k.Usage, "\n") {
+			t.Errorf("%s: usage is not one line: %q", k.Name, k.Usage)
+		}
+	}
+}
+
+func TestChanged(t *testing.T) {
+	a := Default()
+	b, err := load(t, "", nil, "--rewrite.strategy=native", "--limits.max_sessions=1", "--rewrite.convert=MEMORY")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, k := range a.Changed(b) {
+		if k.Live {
+			got = append(got, k.Name+" live")
+		} else {
+			got = append(got, k.Name)
+		}
+	}
+	if want := []string{"limits.max_sessions", "rewrite.strategy live", "rewrite.convert live"}; !slices.Equal(got, want) {
+		t.Errorf("got %v, want %v", got, want)
+	}
+	if again := a.Changed(Default()); again != nil {
+		t.Errorf("two equal ones differ in %v", again)
+	}
+}
+
+func TestWarnings(t *testing.T) {
+	for _, test := range []struct {
+		args []string
+		want []string
+	}{
+		{nil, nil},
+		{[]string{"--backend.address=/run/mysqld/mysqld.sock"}, []string{"the server sees every client of 127.0.0.1:3307 as the local user"}},
+		{[]string{"--backend.address=/run/mysqld/mysqld.sock", "--listen.addresses=/run/p.sock"}, nil},
+		{[]string{"--admin.address=:9104"}, []string{"admin.address :9104 can be reached"}},
+		{[]string{"--admin.address=[::1]:9104"}, nil},
+		{[]string{"--admin.address=localhost:9104"}, nil},
+		{[]string{"--admin.address=none"}, nil},
+	} {
+		c, err := load(t, "", nil, test.args...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := c.Warnings()
+		if len(got) != len(test.want) {
+			t.Errorf("%v: got %q", test.args, got)
+			continue
+		}
+		for i := range got {
+			if !strings.Contains(got[i], test.want[i]) {
+				t.Errorf("%v: got %q, want %q", test.args, got[i], test.want[i])
+			}
+		}
+	}
+}
+
+func TestNetwork(t *testing.T) {
+	for address, want := range map[string]string{"127.0.0.1:1": "tcp", "[::1]:1": "tcp", "db.example:1": "tcp", ":1": "tcp", "/run/x": "unix", "./x": "unix", "@x": "unix"} {
+		if network, addr := Network(address); network != want || addr != address {
+			t.Errorf("%s: %s %s", address, network, addr)
+		}
+	}
+}

@@ -1,0 +1,100 @@
+package config
+
+import (
+	"fmt"
+	"net"
+)
+
+// rule is what values of several keys owe each other.
+type rule struct {
+	keys  []string
+	fault func(*Config) string // "" when it is kept
+}
+
+var rules = []rule{
+	{[]string{"listen.addresses"}, func(c *Config) string {
+		seen := make(map[string]bool)
+		for _, a := range c.Listen.Addresses {
+			if seen[a] && !anyPort(a) {
+				return fmt.Sprintf("%q is given twice", a)
+			}
+			seen[a] = true
+		}
+		if len(seen) == 0 {
+			return "at least one address is needed"
+		}
+		return ""
+	}},
+	{[]string{"listen.addresses", "backend.address"}, func(c *Config) string {
+		for _, a := range c.Listen.Addresses {
+			if a == c.Backend.Address {
+				return fmt.Sprintf("%q is both: the proxy would connect to itself", a)
+			}
+		}
+		return ""
+	}},
+	{[]string{"listen.addresses", "admin.address"}, func(c *Config) string {
+		for _, a := range c.Listen.Addresses {
+			if a == c.Admin.Address && !anyPort(a) {
+				return fmt.Sprintf("%q is both", a)
+			}
+		}
+		return ""
+	}},
+	{[]string{"backend.monitor.password_file", "backend.monitor.user"}, func(c *Config) string {
+		if c.Backend.Monitor.PasswordFile != "" && c.Backend.Monitor.User == "" {
+			return "a password without a user"
+		}
+		return ""
+	}},
+	{[]string{"backend.monitor.password_file"}, func(c *Config) string {
+		if _, err := c.MonitorPassword(); err != nil {
+			return err.Error()
+		}
+		return ""
+	}},
+	{[]string{"rewrite.routines", "backend.monitor.user"}, func(c *Config) string {
+		if c.Rewrite.Routines != "visible" && c.Backend.Monitor.User == "" {
+			return fmt.Sprintf("%s needs the monitor account, and there is none", c.Rewrite.Routines)
+		}
+		return ""
+	}},
+	{[]string{"rewrite.max_create", "rewrite.max_statement"}, func(c *Config) string {
+		if c.Rewrite.MaxCreate > c.Rewrite.MaxStatement {
+			return fmt.Sprintf("%s can never be reached with %s", inBytes(c.Rewrite.MaxCreate), inBytes(c.Rewrite.MaxStatement))
+		}
+		return ""
+	}},
+	{[]string{"rewrite.park_ttl", "rewrite.max_age"}, func(c *Config) string {
+		if c.Rewrite.ParkTTL > c.Rewrite.MaxAge {
+			return fmt.Sprintf("%s can never be reached with %s", c.Rewrite.ParkTTL, c.Rewrite.MaxAge)
+		}
+		return ""
+	}},
+}
+
+// anyPort says whether a listener at this address gets a port of its own each time.
+func anyPort(address string) bool {
+	network, addr := Network(address)
+	_, port, err := net.SplitHostPort(addr)
+	return network == "tcp" && err == nil && port == "0"
+}
+
+// Warnings returns what is allowed but deserves a word when the proxy starts.
+func (c *Config) Warnings() []string {
+	var warnings []string
+	if network, _ := Network(c.Backend.Address); network == "unix" {
+		for _, a := range c.Listen.Addresses {
+			if network, _ := Network(a); network == "tcp" {
+				warnings = append(warnings, fmt.Sprintf("the server sees every client of %s as the local user that the proxy runs as", a))
+			}
+		}
+	}
+	if network, addr := Network(c.Admin.Address); c.Admin.Address != "" && network == "tcp" {
+		host, _, _ := net.SplitHostPort(addr)
+		if ip := net.ParseIP(host); host != "localhost" && (ip == nil || !ip.IsLoopback()) {
+			warnings = append(warnings, fmt.Sprintf("admin.address %s can be reached from other machines and asks for no password", c.Admin.Address))
+		}
+	}
+	return warnings
+}
