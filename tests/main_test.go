@@ -1,0 +1,31 @@
+//go:build realserver
+
+package tests
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"testing"
+
+	"tmpproxy/tests/server"
+)
+
+func TestMain(m *testing.M) {
+	code := m.Run()
+	if err := server.StopShared(); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		code = 1
+	}
+	os.Exit(code)
+}
+
+// shared returns this run's server of a kind. A server that cannot be had is a failure: these tests were asked for.
+func shared(t testing.TB, kind server.Kind) *server.Server {
+	t.Helper()
+	s, err := server.Shared(context.Background(), kind)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
