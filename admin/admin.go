@@ -1,0 +1,241 @@
+// Package admin serves what an operator asks about a running proxy over HTTP: metrics, health, and lists as JSON.
+//
+// Nothing here changes anything: only GET and HEAD are answered. There is no password and no TLS; the address belongs on the
+// loopback interface or in a private network. The Host header is checked, so that a page in somebody's browser cannot read the
+// answers by rebinding its name to our address.
+package admin
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"net/http/pprof"
+	"os"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+	"go.uber.org/zap"
+)
+
+// Options say where and what a Server serves. The functions are called from several goroutines at once.
+type Options struct {
+	Network, Address string   // as for net.Listen: tcp or unix
+	Hosts            []string // host names, without ports, that may be asked for besides the address and localhost
+	PProf            bool     // serve Go's profiles under /debug/pprof/
+
+	Metrics prometheus.Gatherer
+	// Ready says why the proxy cannot serve clients at present, or nil. Its answer is used for a second.
+	Ready func(context.Context) error
+	// Pages are the answers that are sent as JSON, by path.
+	Pages map[string]func() any
+}
+
+// Bounds of one request. Profiles that take longer extend the time for writing themselves.
+const (
+	headerTimeout = 5 * time.Second
+	readTimeout   = 10 * time.Second
+	writeTimeout  = 30 * time.Second
+	idleTimeout   = 2 * time.Minute
+	maxHeader     = 16 << 10
+
+	readyTimeout = 2 * time.Second // of one look at the backend
+	readyAge     = time.Second     // how long its result is used
+)
+
+// Server serves one address. Its methods are safe for concurrent use.
+type Server struct {
+	log      *zap.Logger
+	options  Options
+	http     http.Server
+	listener net.Listener
+}
+
+// New returns a server that does not listen yet.
+func New(log *zap.Logger, o Options) *Server {
+	s := &Server{log: log, options: o}
+	s.http = http.Server{
+		Handler:           s.handler(),
+		ReadHeaderTimeout: headerTimeout,
+		ReadTimeout:       readTimeout,
+		WriteTimeout:      writeTimeout,
+		IdleTimeout:       idleTimeout,
+		MaxHeaderBytes:    maxHeader,
+		ErrorLog:          zap.NewStdLog(log),
+	}
+	return s
+}
+
+// Listen opens the address. The socket of a proxy that is gone is replaced.
+func (s *Server) Listen() error {
+	listener, err := net.Listen(s.options.Network, s.options.Address)
+	if errors.Is(err, syscall.EADDRINUSE) && s.options.Network == "unix" && abandoned(s.options.Address) {
+		if err = os.Remove(s.options.Address); err == nil {
+			listener, err = net.Listen(s.options.Network, s.options.Address)
+		}
+	}
+	if err != nil {
+		return fmt.Errorf("admin: %w", err)
+	}
+	s.listener = listener
+	return nil
+}
+
+// abandoned says whether nobody listens at a unix socket any more.
+func abandoned(path string) bool {
+	conn, err := net.Dial("unix", path)
+	if err == nil {
+		conn.Close()
+	}
+	return errors.Is(err, syscall.ECONNREFUSED)
+}
+
+// Addr returns where the server listens, after Listen.
+func (s *Server) Addr() net.Addr { return s.listener.Addr() }
+
+// Serve answers requests until Shutdown. Listen comes before it.
+func (s *Server) Serve() error {
+	if err := s.http.Serve(s.listener); !errors.Is(err, http.ErrServerClosed) {
+		return fmt.Errorf("admin: %w", err)
+	}
+	return nil
+}
+
+// Shutdown stops listening and waits until ctx ends for the requests under way.
+func (s *Server) Shutdown(ctx context.Context) error {
+	if err := s.http.Shutdown(ctx); err != nil {
+		return fmt.Errorf("admin: %w", err)
+	}
+	return nil
+}
+
+func (s *Server) handler() http.Handler {
+	mux := http.NewServeMux()
+	mux.Handle("GET /metrics", promhttp.HandlerFor(s.options.Metrics, promhttp.HandlerOpts{ErrorLog: zap.NewStdLog(s.log)}))
+	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { say(w, http.StatusOK, "ok") })
+	ready := readiness{look: s.options.Ready, now: time.Now}
+	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, _ *http.Request) {
+		if err := ready.check(); err != nil {
+			say(w, http.StatusServiceUnavailable, err.Error())
+			return
+		}
+		say(w, http.StatusOK, "ok")
+	})
+	for path, page := range s.options.Pages {
+		mux.HandleFunc("GET "+path, func(w http.ResponseWriter, _ *http.Request) { s.json(w, page()) })
+	}
+	if s.options.PProf {
+		mux.HandleFunc("GET /debug/pprof/", pprof.Index)
+		mux.HandleFunc("GET /debug/pprof/cmdline", pprof.Cmdline)
+		mux.HandleFunc("GET /debug/pprof/profile", pprof.Profile)
+		mux.HandleFunc("GET /debug/pprof/symbol", pprof.Symbol)
+		mux.HandleFunc("GET /debug/pprof/trace", pprof.Trace)
+	}
+	return s.guard(mux)
+}
+
+func say(w http.ResponseWriter, status int, text string) {
+	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+	w.WriteHeader(status)
+	fmt.Fprintln(w, text)
+}
+
+func (s *Server) json(w http.ResponseWriter, v any) {
+	text, err := json.MarshalIndent(v, "", "  ")
+	if err != nil {
+		s.log.Error("admin: encode a page", zap.Error(err))
+		say(w, http.StatusInternalServerError, "the answer could not be encoded")
+		return
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.Write(append(text, '\n')) // an error is the reader's: it has left
+}
+
+// guard refuses other methods, before the mux would answer for unknown paths, and requests for a name that is not ours.
+func (s *Server) guard(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		h := w.Header()
+		h.Set("Cache-Control", "no-store")
+		h.Set("X-Content-Type-Options", "nosniff")
+		h.Set("Content-Security-Policy", "default-src 'none'; style-src 'unsafe-inline'; sandbox")
+		if r.Method != http.MethodGet && r.Method != http.MethodHead {
+			h.Set("Allow", "GET, HEAD")
+			say(w, http.StatusMethodNotAllowed, "only GET and HEAD are answered")
+			return
+		}
+		if !s.ours(r) {
+			say(w, http.StatusMisdirectedRequest, "this host name is not known here: admin.hosts lists further ones")
+			return
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
+// ours says whether the request's Host is a name of this server: localhost, a loopback address, the address that is listened on or
+// that the connection came to, or a configured one. A unix socket is out of every browser's reach.
+func (s *Server) ours(r *http.Request) bool {
+	if s.options.Network == "unix" {
+		return true
+	}
+	host := hostname(r.Host)
+	if host == "" {
+		return false
+	}
+	if ip := net.ParseIP(host); ip != nil {
+		if ip.IsLoopback() {
+			return true
+		}
+		if local, ok := r.Context().Value(http.LocalAddrContextKey).(*net.TCPAddr); ok && local.IP.Equal(ip) {
+			return true
+		}
+	}
+	if strings.EqualFold(host, "localhost") || strings.EqualFold(host, hostname(s.options.Address)) {
+		return true
+	}
+	for _, name := range s.options.Hosts {
+		if strings.EqualFold(host, hostname(name)) {
+			return true
+		}
+	}
+	return false
+}
+
+// hostname returns a Host header or an address without port, brackets and the root's dot.
+func hostname(host string) string {
+	if h, _, err := net.SplitHostPort(host); err == nil {
+		host = h
+	}
+	host = strings.TrimSuffix(strings.TrimPrefix(host, "["), "]")
+	return strings.TrimSuffix(host, ".")
+}
+
+// readiness remembers the last look at the backend: probes come from several sides and must not cost the backend a connection
+// each. One look is under way at a time; who comes meanwhile waits for its result.
+type readiness struct {
+	look func(context.Context) error
+	now  func() time.Time
+
+	mu    sync.Mutex
+	until time.Time
+	last  error
+}
+
+func (r *readiness) check() error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.now().Before(r.until) {
+		return r.last
+	}
+	// Not the request's context: the result is for all who wait.
+	ctx, cancel := context.WithTimeout(context.Background(), readyTimeout)
+	defer cancel()
+	r.last = r.look(ctx)
+	r.until = r.now().Add(readyAge)
+	return r.last
+}
