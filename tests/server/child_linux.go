@@ -2,7 +2,7 @@ package server
 
 import "syscall"
 
-// childAttributes lets a server die with the tests, however these end.
-func childAttributes() *syscall.SysProcAttr {
+// ChildAttributes lets a child process die with its parent, however that ends, and keeps a terminal's Ctrl-C from it.
+func ChildAttributes() *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
 }

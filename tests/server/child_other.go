@@ -4,4 +4,5 @@ package server
 
 import "syscall"
 
-func childAttributes() *syscall.SysProcAttr { return &syscall.SysProcAttr{Setpgid: true} }
+// ChildAttributes keeps a terminal's Ctrl-C from a child process, which its parent is to end.
+func ChildAttributes() *syscall.SysProcAttr { return &syscall.SysProcAttr{Setpgid: true} }

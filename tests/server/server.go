@@ -48,6 +48,9 @@ type Options struct {
 	// Args are further command-line options of the server program, for instance "--log-bin" or
 	// "--max-allowed-packet=1M". They come last and so win over the package's own.
 	Args []string
+	// Root is a folder of programs laid out as obtain.sh does it, to be used instead of obtaining any: bin/mysqld or
+	// bin/mariadbd, which read no option files, and bin/initialize.
+	Root string
 }
 
 // Server is one running server, or one of the user's own when it came from Shared (see there). Its methods may be
@@ -77,9 +80,12 @@ const (
 // Start obtains the server program if need be, makes a data directory and starts the server. It returns when the server
 // answers. The caller stops it with Stop. An error holds the end of the server's log.
 func Start(ctx context.Context, kind Kind, options Options) (*Server, error) {
-	root, err := Obtain(ctx, kind)
-	if err != nil {
-		return nil, err
+	root := options.Root
+	if root == "" {
+		var err error
+		if root, err = Obtain(ctx, kind); err != nil {
+			return nil, err
+		}
 	}
 	pristine, err := pristineData(ctx, kind, root)
 	if err != nil {
@@ -154,7 +160,7 @@ func (s *Server) launch(ctx context.Context) error {
 	defer log.Close()
 	process := exec.Command(filepath.Join(s.root, "bin", s.Kind.program()), append(args, s.args...)...)
 	process.Stdout, process.Stderr = log, log
-	process.SysProcAttr = childAttributes()
+	process.SysProcAttr = ChildAttributes()
 	if err := process.Start(); err != nil {
 		return err
 	}
