@@ -16,8 +16,9 @@ const (
 type Result struct {
 	Kind               ResultKind
 	Code               uint16 // of the ERR packet
-	Status, Warnings   uint16 // of the last OK or EOF packet; zero after ERR
-	Affected, InsertID uint64
+	HasStatus          bool   // the reply told the status flags: ERR, a string and a prepare-OK have none
+	Status, Warnings   uint16 // of the last OK or EOF packet; Warnings of a prepare-OK too
+	Affected, InsertID uint64 // of the last OK packet
 	Rows               uint64 // rows of all results
 
 	// Of a prepared statement.
@@ -76,6 +77,8 @@ type ResponseTracker struct {
 	mariadb bool
 	infile  bool
 	query   bool      // more results may follow one
+	another bool      // another result follows, whatever the end of this one says
+	omitted bool      // the definitions of a prepared statement are left out
 	rest    [2]uint16 // definitions of a prepared statement still to come: parameters, columns
 	columns uint64    // column definitions still to come
 	result  Result
@@ -89,8 +92,7 @@ type ResponseTracker struct {
 func (t *ResponseTracker) Begin(cmd Command, caps Capability, mariadb bool) {
 	t.caps, t.mariadb = caps, mariadb
 	t.framer = Framer{}
-	t.infile = false
-	t.query = false
+	t.infile, t.query, t.another, t.omitted = false, false, false, false
 	t.schemaN = 0
 	t.result = Result{}
 	t.kept = 0
@@ -164,7 +166,7 @@ func (t *ResponseTracker) payload(p []byte, size int) {
 	var first byte
 	if size > 0 {
 		first = p[0]
-	} else if t.phase != phaseRows && t.phase != phaseString {
+	} else if t.phase != phaseRows && t.phase != phaseString && t.phase != phaseAuth {
 		t.phase = phaseRaw
 		return
 	}
@@ -189,15 +191,7 @@ func (t *ResponseTracker) payload(p []byte, size int) {
 			t.columnsEnd()
 		}
 	case phaseColumnsEOF:
-		status, _, err := ParseEOF(p, t.caps)
-		switch {
-		case err != nil:
-			t.phase = phaseRaw
-		case status&StatusCursorExists != 0: // the rows wait for COM_STMT_FETCH
-			t.eof(p, size, ResultSet)
-		default:
-			t.phase = phaseRows
-		}
+		t.columnsEOF(p, size)
 	case phaseRows:
 		if t.isEOF(first, size) {
 			t.eof(p, size, ResultSet)
@@ -207,11 +201,8 @@ func (t *ResponseTracker) payload(p []byte, size int) {
 	case phasePrepare:
 		t.prepared(p)
 	case phaseDefinitions:
-		i := 0
-		if t.rest[0] == 0 {
-			i = 1
-		}
-		if t.rest[i]--; t.rest[i] == 0 {
+		list := t.list()
+		if *list--; *list == 0 {
 			t.definitionsEnd()
 		}
 	case phaseDefinitionsEOF:
@@ -232,7 +223,7 @@ func (t *ResponseTracker) payload(p []byte, size int) {
 			t.phase = phaseRaw
 		}
 	case phaseAuth:
-		if first == headerOK {
+		if size > 0 && first == headerOK {
 			t.ok(p, ResultOK)
 		}
 	}
@@ -258,8 +249,10 @@ func (t *ResponseTracker) err(p []byte) {
 	if code == progressCode && t.mariadb && t.caps&(MariaDBProgress|ClientProgress) != 0 && v.uint8() != '#' {
 		return
 	}
-	t.result.Code = code
-	t.result.Status, t.result.Warnings, t.result.Affected, t.result.InsertID = 0, 0, 0, 0
+	r := &t.result
+	r.Code, r.HasStatus = code, false
+	r.Status, r.Warnings, r.Affected, r.InsertID = 0, 0, 0, 0
+	t.another = false
 	t.end(ResultErr)
 }
 
@@ -268,7 +261,7 @@ func (t *ResponseTracker) ok(p []byte, kind ResultKind) {
 	v := view{b: p[1:]}
 	r := &t.result
 	r.Affected, r.InsertID = v.lenenc(), v.lenenc()
-	r.Status, r.Warnings = 0, 0
+	r.Status, r.Warnings, r.HasStatus = 0, 0, true
 	if t.caps.Has(ClientProtocol41) {
 		r.Status, r.Warnings = v.uint16(), v.uint16()
 	} else if t.caps.Has(ClientTransactions) {
@@ -329,7 +322,8 @@ func (t *ResponseTracker) eof(p []byte, size int, kind ResultKind) {
 		return
 	}
 	r := &t.result
-	r.Status, r.Warnings, r.Affected, r.InsertID = status, warnings, 0, 0
+	r.Status, r.Warnings, r.HasStatus = status, warnings, true
+	r.Affected, r.InsertID = 0, 0
 	t.end(kind)
 }
 
@@ -342,9 +336,10 @@ func (t *ResponseTracker) end(kind ResultKind) {
 		r.StateChanged = true
 	}
 	t.phase = phaseDone
-	if t.query && r.Status&StatusMoreResultsExists != 0 {
+	if t.query && (t.another || r.Status&StatusMoreResultsExists != 0) {
 		t.phase = phaseFirst
 	}
+	t.another = false
 }
 
 // columnCount takes the first payload of a result set.
@@ -373,6 +368,22 @@ func (t *ResponseTracker) columnsEnd() {
 	}
 }
 
+// columnsEOF takes the EOF packet between the column definitions and the rows.
+func (t *ResponseTracker) columnsEOF(p []byte, size int) {
+	status, _, err := ParseEOF(p, t.caps)
+	switch {
+	case err != nil:
+		t.phase = phaseRaw
+	case status&StatusCursorExists != 0: // the rows wait for COM_STMT_FETCH
+		t.eof(p, size, ResultSet)
+	default:
+		// Behind the values of OUT parameters an OK follows, but MySQL says so only here and not after the row.
+		const out = StatusPSOutParams | StatusMoreResultsExists
+		t.another = status&out == out
+		t.phase = phaseRows
+	}
+}
+
 // prepared takes a prepare-OK.
 func (t *ResponseTracker) prepared(p []byte) {
 	v := view{b: p}
@@ -385,16 +396,31 @@ func (t *ResponseTracker) prepared(p []byte) {
 	}
 	v.uint8()
 	r.Warnings = v.uint16()
+	if !t.mariadb && t.caps.Has(ClientOptionalResultsetMeta) {
+		t.omitted = v.uint8() == 0
+	}
 	t.rest = [2]uint16{r.Params, r.Columns}
 	t.definitions()
 }
 
+// list returns the count of the list of definitions that comes next: parameters, then columns.
+func (t *ResponseTracker) list() *uint16 {
+	if t.rest[0] > 0 {
+		return &t.rest[0]
+	}
+	return &t.rest[1]
+}
+
 // definitions goes on with the next list of definitions of a prepared statement, if there is another.
 func (t *ResponseTracker) definitions() {
-	if t.rest[0] > 0 || t.rest[1] > 0 {
-		t.phase = phaseDefinitions
-	} else {
+	switch list := t.list(); {
+	case *list == 0:
 		t.end(ResultOK)
+	case t.omitted: // but for the EOF behind them
+		*list = 0
+		t.definitionsEnd()
+	default:
+		t.phase = phaseDefinitions
 	}
 }
 
