@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"syscall"
 	"time"
 
 	"github.com/go-mysql-org/go-mysql/mysql"
@@ -198,4 +199,9 @@ func (c *Conn) begin(command []byte) error {
 	c.sequence = 0
 	c.sent = nil
 	return c.writePacket(command)
+}
+
+// IsLost tells whether an error means that the connection has ended, at the start of a packet or by a reset.
+func IsLost(err error) bool {
+	return errors.Is(err, io.EOF) || errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE)
 }

@@ -1,0 +1,29 @@
+# make build    tmpproxy in this folder
+# make test     everything, with real servers that are obtained and started by the tests (tests/server/obtain.sh)
+# make servers  only obtains these servers; they are kept in ~/.cache/tmpproxy/servers (TMPPROXY_SERVERS_DIR)
+
+SHELL := /bin/bash
+GO ?= go
+SERVERS := mysql mariadb mariadb-11.8 mariadb-10.5
+
+.PHONY: build test check pure real servers
+
+build:
+	$(GO) build -o tmpproxy ./cmd/tmpproxy
+
+test: check pure real
+
+check:
+	@unformatted=$$(gofmt -l .); [ -z "$$unformatted" ] || { echo "gofmt: $$unformatted"; exit 1; }
+	$(GO) vet ./...
+	$(GO) vet -tags realserver ./tests/...
+
+# No tags: nothing here needs a server.
+pure:
+	$(GO) test -race ./...
+
+real: servers
+	$(GO) test -race -tags realserver -timeout 30m ./tests/...
+
+servers:
+	@for server in $(SERVERS); do tests/server/obtain.sh $$server >/dev/null || exit 1; done

@@ -1,0 +1,228 @@
+package differential
+
+import (
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/go-mysql-org/go-mysql/mysql"
+)
+
+// Allowance is a kind of difference that clients are told about, in the README's table of what can be noticed.
+type Allowance struct {
+	Strategies []string // nil: all
+	Servers    []string // nil: all
+	Match      func(*Difference) bool
+	Reason     string
+}
+
+// Allowances are all differences that a script may allow, by name.
+var Allowances map[string]*Allowance
+
+func init() {
+	// A script is parsed with the table, whose functions know scripts.
+	Allowances = map[string]*Allowance{
+		"in-trans": {
+			Match:  func(d *Difference) bool { return differsInStatus(d, mysql.SERVER_STATUS_IN_TRANS) },
+			Reason: "under autocommit=0 a CREATE or DROP that the proxy answers does not open a transaction on the server",
+		},
+		"rollback-warnings": {
+			Match:  rollbackWarnings,
+			Reason: "warnings 1751 and 1752 (MySQL), 1196 (MariaDB) on ROLLBACK tell of the server's own CREATE and DROP",
+		},
+		"deprecated-engines-mix": {
+			Servers: []string{"mysql", "mysql-nobinlog"},
+			Match:   deprecatedMix,
+			Reason:  "MySQL warns (6414) when a transaction combines MEMORY and InnoDB; whether it does depends on what came between",
+		},
+		"engine-name": {
+			Strategies: []string{"innodb"},
+			Match:      engineName,
+			Reason:     "the table is an InnoDB table",
+		},
+		"no-index-used": {
+			Strategies: []string{"innodb"},
+			Match: func(d *Difference) bool {
+				return differsInStatus(d, mysql.SERVER_STATUS_NO_INDEX_USED|mysql.SERVER_STATUS_NO_GOOD_INDEX_USED)
+			},
+			Reason: "engines differ in when they report that no index was used",
+		},
+		"row-order": {
+			Strategies: []string{"innodb"},
+			Match:      rowOrder,
+			Reason:     "without ORDER BY, InnoDB gives rows in the order of a key",
+		},
+		"rollback-rows": {
+			Strategies: []string{"innodb"},
+			Match:      data,
+			Reason:     "rows written in a transaction vanish on ROLLBACK, which MEMORY and MyISAM keep",
+		},
+		"rollback-1196": {
+			Strategies: []string{"innodb"},
+			Match:      rollback1196,
+			Reason:     "a transactional table can be rolled back, so no warning says that it could not",
+		},
+		"statement-atomicity": {
+			Strategies: []string{"innodb"},
+			Match:      whole,
+			Reason:     "a failing multi-row statement leaves no partial rows, and strict mode checks every row",
+		},
+		"auto-increment-gaps": {
+			Strategies: []string{"innodb"},
+			Match:      data,
+			Reason:     "InnoDB reserves AUTO_INCREMENT values in blocks",
+		},
+		"equal-replace": {
+			Strategies: []string{"innodb"},
+			Match:      data,
+			Reason:     "InnoDB counts 1 for the REPLACE of an equal row, not 2",
+		},
+		"innodb-in-trans": {
+			Strategies: []string{"innodb"},
+			Match:      func(d *Difference) bool { return differsInStatus(d, mysql.SERVER_STATUS_IN_TRANS) },
+			Reason:     "under autocommit=0 access to an InnoDB table opens a transaction",
+		},
+		"read-view": {
+			Strategies: []string{"innodb"},
+			Match:      data,
+			Reason:     "a SELECT from an InnoDB table opens the transaction's read view",
+		},
+		"one-shot": {
+			Strategies: []string{"innodb"},
+			Match:      whole,
+			Reason:     "access to an InnoDB table uses up a SET TRANSACTION for the next transaction",
+		},
+		"set-transaction": {
+			Match:  whole,
+			Reason: "as no transaction is open after a CREATE or DROP that the proxy answered, SET TRANSACTION succeeds",
+		},
+		"handler": {
+			Strategies: []string{"innodb"},
+			Match:      whole,
+			Reason:     "HANDLER works with InnoDB tables",
+		},
+		"table-full": {
+			Strategies: []string{"innodb"},
+			Match:      whole,
+			Reason:     "InnoDB tables are not limited by max_heap_table_size",
+		},
+		"wider-types": {
+			Strategies: []string{"innodb"},
+			Match:      whole,
+			Reason:     "BLOB, TEXT and others that MEMORY refuses become possible",
+		},
+		"deadlock-victim": {
+			Strategies: []string{"innodb"},
+			Match:      whole,
+			Reason:     "the server prefers to keep a transaction that has written to a table it cannot roll back",
+		},
+		"unsafe-isolation": {
+			Strategies: []string{"innodb"},
+			Match:      whole,
+			Reason:     "binlog_format=STATEMENT with READ COMMITTED refuses to write InnoDB tables (1665)",
+		},
+		"late-revoke": {
+			Match:  whole,
+			Reason: "a REVOKE is noticed when the proxy next creates the table",
+		},
+		"late-alter-database": {
+			Match:  whole,
+			Reason: "another session's ALTER DATABASE is noticed when the proxy next creates the table",
+		},
+		"command-counters": {
+			Match:  data,
+			Reason: "Com_ and Handler_ counters count what reaches the server",
+		},
+	}
+}
+
+func (a *Allowance) covers(d *Difference) bool {
+	return a.applies(d.Server, map[string]bool{d.Strategy: true}) && a.Match(d)
+}
+
+// applies tells whether the allowance can have a use on a server with one of some strategies.
+func (a *Allowance) applies(server string, strategies map[string]bool) bool {
+	if a.Servers != nil && !slices.Contains(a.Servers, server) {
+		return false
+	}
+	if a.Strategies == nil {
+		return true
+	}
+	return slices.ContainsFunc(a.Strategies, func(s string) bool { return strategies[s] })
+}
+
+// whole is for steps whose whole outcome changes. Allowances that use it are for single steps.
+func whole(*Difference) bool { return true }
+
+func differsInStatus(d *Difference, bits uint16) bool {
+	if !strings.HasSuffix(d.Path, ".status") {
+		return false
+	}
+	direct, err := strconv.ParseUint(d.Direct, 0, 16)
+	if err != nil {
+		return false
+	}
+	proxied, err := strconv.ParseUint(d.Proxied, 0, 16)
+	return err == nil && (direct^proxied)&^uint64(bits) == 0
+}
+
+var rowPath = regexp.MustCompile(`^(result\[\d+\])\.row\[(\d+)\]`)
+
+// data matches rows, the number of rows and what a statement counts, but no error and no warning.
+func data(d *Difference) bool {
+	return rowPath.MatchString(d.Path) || d.Path == "packets" ||
+		strings.HasSuffix(d.Path, ".affected_rows") || strings.HasSuffix(d.Path, ".insert_id") || strings.HasSuffix(d.Path, ".info")
+}
+
+// rowOrder matches the rows of a result when both sides have the same ones.
+func rowOrder(d *Difference) bool {
+	m := rowPath.FindStringSubmatch(d.Path)
+	if m == nil {
+		return false
+	}
+	direct, proxied := d.DirectEvent.Rows(m[1]), d.ProxiedEvent.Rows(m[1])
+	slices.Sort(direct)
+	slices.Sort(proxied)
+	return slices.Equal(direct, proxied)
+}
+
+var engine = regexp.MustCompile(`(?i)ENGINE=\w+|\b(MEMORY|HEAP|MyISAM|InnoDB)\b`)
+
+// engineName matches texts that are equal but for the name of an engine.
+func engineName(d *Difference) bool {
+	return rowPath.MatchString(d.Path) && engine.ReplaceAllString(d.Direct, "E") == engine.ReplaceAllString(d.Proxied, "E")
+}
+
+var isRollback = regexp.MustCompile(`(?i)^\s*ROLLBACK\b`)
+
+// warningsDiffer matches the number of warnings of a step, and a SHOW WARNINGS after it, when the two sides' lists are
+// equal but for the codes given. Where nobody looked at the list, the number alone must do.
+func warningsDiffer(d *Difference, codes ...string) bool {
+	if d.DirectEvent.Probe == "" && !strings.HasPrefix(strings.ToUpper(d.DirectEvent.Text()), "SHOW WARNINGS") {
+		return strings.HasSuffix(d.Path, ".warnings")
+	}
+	if !rowPath.MatchString(d.Path) && d.Path != "packets" && !strings.HasSuffix(d.Path, ".warnings") {
+		return false
+	}
+	without := func(e *Event) []string {
+		return slices.DeleteFunc(e.Rows("result[0]"), func(row string) bool {
+			return slices.ContainsFunc(codes, func(code string) bool { return strings.Contains(row, `"`+code+`"`) })
+		})
+	}
+	return slices.Equal(without(d.DirectEvent), without(d.ProxiedEvent))
+}
+
+func rollbackWarnings(d *Difference) bool {
+	return (isRollback.MatchString(d.Step().Text) || isShowWarnings(d)) && warningsDiffer(d, "1751", "1752", "1196")
+}
+
+func rollback1196(d *Difference) bool {
+	return (isRollback.MatchString(d.Step().Text) || isShowWarnings(d)) && warningsDiffer(d, "1196")
+}
+
+func isShowWarnings(d *Difference) bool {
+	return strings.HasPrefix(strings.ToUpper(d.Step().Text), "SHOW WARNINGS")
+}
+
+func deprecatedMix(d *Difference) bool { return warningsDiffer(d, "6414") }

@@ -1,0 +1,270 @@
+//go:build realserver
+
+package tests
+
+import (
+	"bytes"
+	"context"
+	"flag"
+	"io"
+	"net"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"tmpproxy/tests/differential"
+	"tmpproxy/tests/process"
+	"tmpproxy/tests/server"
+)
+
+// settings are further settings of the proxies under test, for looking into a failure.
+var settings = flag.String("proxy", "", "further settings of tmpproxy, as NAME=value separated by blanks")
+
+// flavours are the servers of the scripts by the names these use. MySQL's binary log is on by default, MariaDB's is off.
+var flavours = map[string]struct {
+	kind server.Kind
+	args []string
+}{
+	"mysql":          {server.MySQL, nil},
+	"mysql-nobinlog": {server.MySQL, []string{"--skip-log-bin", "--gtid-mode=OFF", "--enforce-gtid-consistency=OFF"}},
+	"mariadb":        {server.MariaDB, nil},
+	"mariadb-binlog": {server.MariaDB, []string{"--log-bin"}},
+	"mariadb-11.8":   {server.MariaDB118, nil},
+	"mariadb-10.5":   {server.MariaDB105, nil},
+}
+
+// scripts returns all scripts, parsed.
+func scripts(t *testing.T) []*differential.Script {
+	t.Helper()
+	files, err := filepath.Glob("scripts/*.txt")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(files) == 0 {
+		t.Fatal("no scripts")
+	}
+	var list []*differential.Script
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		script, err := differential.Parse(file, string(text))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, name := range script.Servers {
+			if _, ok := flavours[name]; !ok {
+				t.Fatalf("%s: no server is called %s", file, name)
+			}
+		}
+		list = append(list, script)
+	}
+	return list
+}
+
+// eachServer runs a test for each server that a script asks for, on servers of that test's own kind side by side.
+func eachServer(t *testing.T, list []*differential.Script, test func(t *testing.T, s *server.Server, script *differential.Script, flavour string)) {
+	for name, flavour := range flavours {
+		wanted := slices.DeleteFunc(slices.Clone(list), func(s *differential.Script) bool { return !slices.Contains(s.Servers, name) })
+		if len(wanted) == 0 {
+			continue
+		}
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			var once sync.Once
+			var s *server.Server
+			start := func(t *testing.T) *server.Server {
+				t.Helper()
+				once.Do(func() {
+					if flavour.args == nil {
+						s = shared(t, flavour.kind)
+					} else if own, err := server.Start(context.Background(), flavour.kind, server.Options{Args: flavour.args}); err != nil {
+						t.Error(err)
+					} else {
+						s = own
+					}
+				})
+				if s == nil {
+					t.FailNow()
+				}
+				return s
+			}
+			t.Cleanup(func() {
+				if s != nil && flavour.args != nil {
+					if err := s.Stop(); err != nil {
+						t.Error(err)
+					}
+				}
+			})
+			for _, script := range wanted {
+				t.Run(script.Name, func(t *testing.T) { test(t, start(t), script, name) })
+			}
+		})
+	}
+}
+
+func run(t *testing.T, s *server.Server, target differential.Target, script *differential.Script, variant differential.Variant) *differential.Outcome {
+	t.Helper()
+	outcome, err := differential.Run(context.Background(), s, target, script, variant)
+	if err != nil {
+		t.Fatalf("%s at %s: %v", variant.Name, target.Address, err)
+	}
+	return outcome
+}
+
+func direct(s *server.Server) differential.Target {
+	return differential.Target{Network: "tcp", Address: s.Address}
+}
+
+// TestDifferential runs every script directly and through a proxy of every strategy that the script names.
+func TestDifferential(t *testing.T) {
+	eachServer(t, scripts(t), func(t *testing.T, s *server.Server, script *differential.Script, flavour string) {
+		proxies := map[string]*process.Process{}
+		for _, strategy := range script.Strategies {
+			p, err := process.Start(context.Background(), s.Address, append([]string{
+				"TMPPROXY_REWRITE_STRATEGY=" + strategy, "TMPPROXY_LOG_LEVEL=debug"}, strings.Fields(*settings)...)...)
+			if err != nil {
+				t.Fatal(err)
+			}
+			proxies[strategy] = p
+			defer func() {
+				if err := p.Stop(); err != nil {
+					t.Error(err)
+				}
+			}()
+		}
+		verdict := differential.NewVerdict(script, flavour)
+		for _, variant := range differential.Variants {
+			reference := run(t, s, direct(s), script, variant)
+			for _, fault := range reference.Faults {
+				t.Errorf("%s, direct: %s", variant.Name, fault)
+			}
+			for _, strategy := range script.Strategies {
+				proxied := run(t, s, differential.Target{Network: "tcp", Address: proxies[strategy].Address}, script, variant)
+				bad := verdict.Judge(strategy, variant.Name, differential.Compare(reference.Events, proxied.Events))
+				report(t, bad)
+				if variant.Name != "plain" {
+					continue
+				}
+				saved := reference.Creates - proxied.Creates
+				if want := slices.Contains(script.Saves, strategy); saved < 0 || want != (saved > 0) {
+					t.Errorf("%s: %d CREATEs directly, %d through the proxy", strategy, reference.Creates, proxied.Creates)
+				}
+			}
+		}
+		for _, name := range verdict.Unused() {
+			t.Errorf("the allowance %s is declared but no difference needs it", name)
+		}
+	})
+}
+
+// report prints the first of some differences.
+func report(t *testing.T, differences []differential.Difference) {
+	t.Helper()
+	const most = 12
+	for i, d := range differences {
+		if i == most {
+			t.Errorf("… and %d more", len(differences)-most)
+			return
+		}
+		t.Error(d.String())
+	}
+}
+
+// TestScriptsAreStable runs every script directly twice: what differs then would not be the proxy's doing.
+func TestScriptsAreStable(t *testing.T) {
+	eachServer(t, scripts(t), func(t *testing.T, s *server.Server, script *differential.Script, flavour string) {
+		for _, variant := range differential.Variants {
+			first := run(t, s, direct(s), script, variant)
+			for _, fault := range first.Faults {
+				t.Errorf("%s: %s", variant.Name, fault)
+			}
+			second := run(t, s, direct(s), script, variant)
+			report(t, differential.Compare(first.Events, second.Events))
+			if first.Creates != second.Creates {
+				t.Errorf("%s: %d CREATEs, then %d", variant.Name, first.Creates, second.Creates)
+			}
+		}
+	})
+}
+
+// TestInjectedDifference has a relay change one thing in what the server sends; the comparison must find that and
+// nothing else.
+func TestInjectedDifference(t *testing.T) {
+	script, err := differential.Parse("injected", "setup:\nCREATE TABLE seen (v VARCHAR(20))\nrun:\n"+
+		"INSERT INTO seen VALUES ('needle')\nSELECT v AS needle_column FROM seen\n!1146 SELECT * FROM needle_table\nSELECT 1\n")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, kind := range []server.Kind{server.MySQL, server.MariaDB} {
+		t.Run(string(kind), func(t *testing.T) {
+			s := shared(t, kind)
+			variant := differential.Variants[0]
+			reference := run(t, s, direct(s), script, variant)
+			for name, c := range map[string]struct{ from, to, path string }{
+				"nothing":     {"haystack", "haystock", ""},
+				"value":       {"\x06needle", "\x06noodle", "result[0].row[0][0]"},
+				"column name": {"\x0dneedle_column", "\x0dnoodle_column", "result[0].column[0].name"},
+				"message":     {"needle_table' doesn't", "noodle_table' doesn't", "result[0].error.message"},
+				// the OK of the INSERT: one affected row, no insert id, autocommit, no warnings
+				"status":   {"\x00\x01\x00\x02\x00\x00\x00", "\x00\x01\x00\x03\x00\x00\x00", "result[0].end.status"},
+				"warnings": {"\x00\x01\x00\x02\x00\x00\x00", "\x00\x01\x00\x02\x00\x01\x00", "result[0].end.warnings"},
+				"affected": {"\x00\x01\x00\x02\x00\x00\x00", "\x00\x02\x00\x02\x00\x00\x00", "result[0].end.affected_rows"},
+			} {
+				t.Run(name, func(t *testing.T) {
+					changed := run(t, s, tamper(t, s.Address, c.from, c.to), script, variant)
+					differences := differential.Compare(reference.Events, changed.Events)
+					if c.path == "" {
+						report(t, differences)
+						return
+					}
+					if len(differences) != 1 || differences[0].Path != c.path {
+						t.Errorf("found %v, want one difference of %s", differences, c.path)
+					}
+				})
+			}
+		})
+	}
+}
+
+// tamper relays connections to a server and replaces bytes in what that sends by as many others.
+func tamper(t *testing.T, address, from, to string) differential.Target {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { l.Close() })
+	go func() {
+		for {
+			client, err := l.Accept()
+			if err != nil {
+				return
+			}
+			go func() {
+				defer client.Close()
+				backend, err := net.Dial("tcp", address)
+				if err != nil {
+					return
+				}
+				defer backend.Close()
+				go func() {
+					_, _ = io.Copy(backend, client)
+					_ = backend.(*net.TCPConn).CloseWrite()
+				}()
+				buffer := make([]byte, 64<<10)
+				for {
+					n, err := backend.Read(buffer)
+					if _, werr := client.Write(bytes.ReplaceAll(buffer[:n], []byte(from), []byte(to))); err != nil || werr != nil {
+						return
+					}
+				}
+			}()
+		}
+	}()
+	return differential.Target{Network: "tcp", Address: l.Addr().String()}
+}
