@@ -1,0 +1,244 @@
+package main
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"net"
+	"sync"
+	"time"
+
+	"github.com/go-sql-driver/mysql"
+)
+
+const (
+	connections = 2  // of every application
+	warmup      = 20 // cycles of every connection before the first round
+)
+
+// A path is one way to the server.
+type path struct {
+	name    string
+	address string
+}
+
+// A line is one row of the table while it comes into being: an application at work on one path.
+type line struct {
+	path     path
+	workload workload
+	sessions []*session
+	rounds   []figures
+}
+
+// A group is a block of the table while it comes into being: lines that differ in their path only. The first is direct.
+type group struct {
+	title string
+	lines []*line
+}
+
+// An experiment is all applications on all paths, each with connections of its own, which are kept to the end.
+type experiment struct {
+	groups []group
+	pools  []*sql.DB
+	wire   dialer
+}
+
+// newExperiment connects every workload, with every pause, on every path. config says how to log in; its address and its
+// dialling are not used. The caller closes the experiment.
+func newExperiment(config *mysql.Config, paths []path, workloads []workload, pauses []time.Duration) (*experiment, error) {
+	e := new(experiment)
+	pools := make(map[path]*sql.DB)
+	for _, p := range paths {
+		c := config.Clone()
+		c.Addr = p.address
+		c.DialFunc = e.wire.dial
+		c.InterpolateParams = true       // one packet per statement, as old drivers do it
+		c.CheckConnLiveness = false      // no system call that the old drivers do not make
+		c.ReadTimeout = 30 * time.Second // an answer that never comes is an error
+		connector, err := mysql.NewConnector(c)
+		if err != nil {
+			e.close()
+			return nil, err
+		}
+		pools[p] = sql.OpenDB(connector)
+		e.pools = append(e.pools, pools[p])
+	}
+	for _, w := range workloads {
+		for _, pause := range pauses {
+			title := fmt.Sprintf("%s, no pause between statements", w.name())
+			if pause > 0 {
+				title = fmt.Sprintf("%s, %v between statements", w.name(), pause)
+			}
+			g := group{title: title}
+			for _, p := range paths {
+				l := &line{path: p, workload: w}
+				for number := range connections {
+					s, err := open(pools[p], w, number, pause)
+					if err != nil {
+						e.close()
+						return nil, fmt.Errorf("%s: %w", p.name, err)
+					}
+					l.sessions = append(l.sessions, s)
+				}
+				g.lines = append(g.lines, l)
+			}
+			e.groups = append(e.groups, g)
+		}
+	}
+	return e, nil
+}
+
+func open(pool *sql.DB, w workload, number int, pause time.Duration) (*session, error) {
+	conn, err := pool.Conn(context.Background())
+	if err != nil {
+		return nil, err
+	}
+	s := &session{conn: conn, number: number, pause: pause}
+	return s, w.open(s)
+}
+
+// close ends all connections. That a farewell does not get through is no error.
+func (e *experiment) close() {
+	for _, g := range e.groups {
+		for _, l := range g.lines {
+			for _, s := range l.sessions {
+				_ = s.conn.Close() // back to its pool
+			}
+		}
+	}
+	for _, pool := range e.pools {
+		_ = pool.Close()
+	}
+}
+
+// steps returns how many steps run makes in so many rounds.
+func (e *experiment) steps(rounds int) int {
+	lines := 0
+	for _, g := range e.groups {
+		lines += len(g.lines)
+	}
+	return lines * (rounds + 1)
+}
+
+// run lets the lines work in turns, each for one turn in every round, after a warm-up. Paths that are compared work right
+// after one another, in an order that changes with the round. Progress is told what is going on. When ctx is done all
+// connections are cut.
+func (e *experiment) run(ctx context.Context, rounds int, turn time.Duration, p *progress) error {
+	stop := context.AfterFunc(ctx, e.wire.cut)
+	defer stop()
+	for round := range rounds + 1 {
+		stage := fmt.Sprintf("round %d of %d", round, rounds)
+		if round == 0 {
+			stage = "warm-up"
+		}
+		for _, g := range e.groups {
+			for i := range g.lines {
+				l := g.lines[position(round, i, len(g.lines))]
+				p.begin(stage, l.path.name)
+				var err error
+				if round == 0 {
+					_, err = l.work(func(done int, _ time.Duration) bool { return done < warmup })
+				} else {
+					var f figures
+					f, err = l.work(func(_ int, elapsed time.Duration) bool { return elapsed < turn })
+					l.rounds = append(l.rounds, f)
+				}
+				switch {
+				case ctx.Err() != nil:
+					return context.Cause(ctx)
+				case err != nil:
+					return fmt.Errorf("%s: %s: %w", l.path.name, g.title, err)
+				}
+				p.end()
+			}
+		}
+	}
+	return nil
+}
+
+// position says which of n lines works as the i-th in a round: each begins some rounds, and every other round goes
+// backwards.
+func position(round, i, n int) int {
+	if round%2 == 1 {
+		i = n - 1 - i
+	}
+	return (i + round/2) % n
+}
+
+// work lets all sessions of the line make cycles at the same time, at least one each and then while more says so, which
+// is asked with the session's cycles and time since the start.
+func (l *line) work(more func(done int, elapsed time.Duration) bool) (figures, error) {
+	seen := make([]samples, len(l.sessions))
+	rates := make([]float64, len(l.sessions))
+	errs := make([]error, len(l.sessions))
+	var all sync.WaitGroup
+	for i, s := range l.sessions {
+		all.Go(func() {
+			begin := time.Now()
+			for done := 0; done == 0 || more(done, time.Since(begin)); done++ {
+				if errs[i] = s.run(l.workload); errs[i] != nil {
+					return
+				}
+			}
+			seen[i] = s.take()
+			rates[i] = float64(len(seen[i].cycle)) / time.Since(begin).Seconds()
+		})
+	}
+	all.Wait()
+	var rate float64
+	for _, r := range rates {
+		rate += r
+	}
+	return summarize(rate, seen), errors.Join(errs...)
+}
+
+// blocks asks the server what it received and returns the table.
+func (e *experiment) blocks() ([]block, error) {
+	var blocks []block
+	for _, g := range e.groups {
+		b := block{title: g.title}
+		for _, l := range g.lines {
+			r := row{name: l.path.name, rounds: l.rounds}
+			for _, s := range l.sessions {
+				sent, err := s.sent()
+				if err != nil {
+					return nil, fmt.Errorf("%s: %w", l.path.name, err)
+				}
+				r.cycles += s.cycles
+				r.sent.create += sent.create
+				r.sent.drop += sent.drop
+				r.sent.truncate += sent.truncate
+			}
+			b.rows = append(b.rows, r)
+		}
+		blocks = append(blocks, b)
+	}
+	return blocks, nil
+}
+
+// A dialer makes connections that can be cut all at once. Its methods may be called by several goroutines.
+type dialer struct {
+	mu    sync.Mutex
+	conns []net.Conn
+}
+
+func (d *dialer) dial(ctx context.Context, network, address string) (net.Conn, error) {
+	conn, err := new(net.Dialer).DialContext(ctx, network, address)
+	if err != nil {
+		return nil, err
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.conns = append(d.conns, conn)
+	return conn, nil
+}
+
+// cut closes all connections, so that whoever waits for an answer gets an error.
+func (d *dialer) cut() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for _, conn := range d.conns {
+		_ = conn.Close()
+	}
+}

@@ -1,0 +1,196 @@
+//go:build realserver
+
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"net"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"tmpproxy/tests/server"
+)
+
+// relay starts something between client and server that only carries bytes, and returns its address.
+func relay(t *testing.T, backend string) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { l.Close() })
+	go func() {
+		for {
+			client, err := l.Accept()
+			if err != nil {
+				return
+			}
+			upstream, err := net.Dial("tcp", backend)
+			if err != nil {
+				client.Close()
+				continue
+			}
+			carry := func(to, from net.Conn) {
+				_, _ = io.Copy(to, from)
+				to.Close()
+			}
+			go carry(upstream, client)
+			go carry(client, upstream)
+		}
+	}()
+	return l.Addr().String()
+}
+
+// begin starts a server of its own with the workloads' tables, and connects the workloads to it: directly and through a
+// relay.
+func begin(t *testing.T, kind server.Kind, pauses ...time.Duration) (*server.Server, *experiment) {
+	t.Helper()
+	ctx := context.Background()
+	s, err := server.Start(ctx, kind, server.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := s.Stop(); err != nil {
+			t.Error(err)
+		}
+	})
+	workloads := []workload{newRelstorage(), newReport()}
+	if err := createSchema(ctx, s, workloads); err != nil {
+		t.Fatal(err)
+	}
+	paths := []path{{"direct", s.Address}, {"relay", relay(t, s.Address)}}
+	e, err := newExperiment(s.Config(schema), paths, workloads, pauses)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(e.close)
+	return s, e
+}
+
+// TestExperiment measures a relay that changes nothing: every CREATE and DROP must be found at the server.
+func TestExperiment(t *testing.T) {
+	for _, kind := range []server.Kind{server.MySQL, server.MariaDB} {
+		t.Run(string(kind), func(t *testing.T) {
+			_, e := begin(t, kind, 0, time.Millisecond)
+			const rounds = 2
+			p := &progress{w: io.Discard, total: e.steps(rounds)}
+			if err := e.run(context.Background(), rounds, 20*time.Millisecond, p); err != nil {
+				t.Fatal(err)
+			}
+			if p.done != p.total {
+				t.Errorf("%d of %d steps", p.done, p.total)
+			}
+			blocks, err := e.blocks()
+			if err != nil {
+				t.Fatal(err)
+			}
+			var out bytes.Buffer
+			if err := writeTable(&out, blocks); err != nil {
+				t.Fatal(err)
+			}
+			t.Logf("\n%s", out.String())
+			if len(blocks) != 4 {
+				t.Fatalf("%d blocks, want 4", len(blocks))
+			}
+			for i, b := range blocks {
+				tables := 2 // RelStorage
+				if i >= 2 {
+					tables = 1
+				}
+				for _, r := range b.rows {
+					if least := connections * (warmup + rounds); r.cycles < least {
+						t.Errorf("%s, %s: %d cycles, want at least %d", b.title, r.name, r.cycles, least)
+					}
+					if want := (counters{tables * r.cycles, tables * r.cycles, 0}); r.sent != want {
+						t.Errorf("%s, %s: the server counted %+v, want %+v", b.title, r.name, r.sent, want)
+					}
+					if len(r.rounds) != rounds {
+						t.Errorf("%s, %s: %d rounds, want %d", b.title, r.name, len(r.rounds), rounds)
+					}
+					for _, f := range r.rounds {
+						if f.rate <= 0 || f.create <= 0 || f.drop <= 0 || f.cycle <= float64(tables)*(f.create+f.drop)/2 {
+							t.Errorf("%s, %s: figures %+v make no sense", b.title, r.name, f)
+						}
+					}
+				}
+			}
+		})
+	}
+}
+
+// TestWrongAnswers falsifies what the workloads rely on: they must notice.
+func TestWrongAnswers(t *testing.T) {
+	s, e := begin(t, server.MySQL, 0)
+	if err := s.Exec(context.Background(), "DELETE FROM demo.object_state WHERE zoid = 3", "DELETE FROM demo.sales WHERE day = 0 AND customer < 20"); err != nil {
+		t.Fatal(err)
+	}
+	for i, want := range []string{"temp_store held something else", "the report on day 0 is wrong"} {
+		l := e.groups[i].lines[0]
+		if err := l.sessions[0].run(l.workload); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: error %v, want one with %q", e.groups[i].title, err, want)
+		}
+	}
+}
+
+// TestInterrupt cuts an experiment that waits for an answer.
+func TestInterrupt(t *testing.T) {
+	s, e := begin(t, server.MySQL, 0)
+	if err := s.Exec(context.Background(), "LOCK TABLES demo.object_state WRITE"); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	time.AfterFunc(100*time.Millisecond, cancel)
+	begin := time.Now()
+	err := e.run(ctx, 1, time.Hour, &progress{w: io.Discard, total: 1})
+	if !errors.Is(err, context.Canceled) {
+		t.Errorf("error %v, want context.Canceled", err)
+	}
+	if took := time.Since(begin); took > 10*time.Second {
+		t.Errorf("took %v", took)
+	}
+}
+
+// TestInstalled starts servers the way it is done with programs of the machine's own.
+func TestInstalled(t *testing.T) {
+	for kind, name := range map[server.Kind]string{server.MySQL: "mysqld", server.MariaDB: "mariadbd"} {
+		t.Run(string(kind), func(t *testing.T) {
+			ctx := context.Background()
+			root, err := server.Obtain(ctx, kind)
+			if err != nil {
+				t.Fatal(err)
+			}
+			// A folder with a blank in its name that holds what an installation has.
+			bin := filepath.Join(t.TempDir(), "programs of the machine")
+			writeScripts(t, bin, map[string]string{
+				name: "exec " + root + "/bin/" + name + ` "$@"`,
+				"mariadb-install-db": `[ "$1" = --no-defaults ] || exit 1
+for option; do case $option in --datadir=*) data=${option#--datadir=} ;; esac; done
+exec ` + root + `/bin/initialize "$data"`,
+			})
+			s, err := startInstalled(ctx, filepath.Join(bin, name), t.TempDir())
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer func() {
+				if err := s.Stop(); err != nil {
+					t.Error(err)
+				}
+			}()
+			if s.Kind != kind {
+				t.Errorf("taken for %s", s.Kind)
+			}
+			if s.Root() == root {
+				t.Error("started from the obtained folder")
+			}
+			if err := s.Exec(ctx, "CREATE DATABASE d"); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}

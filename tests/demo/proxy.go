@@ -1,0 +1,160 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+
+	"tmpproxy/tests/server"
+)
+
+const (
+	readyTimeout = 10 * time.Second
+	proxyGrace   = 2 * time.Second // for transactions of whoever is still connected
+)
+
+// A proxy is a tmpproxy process with one strategy.
+type proxy struct {
+	strategy string
+	address  string // where clients connect
+	admin    string // where metrics are
+	log      string // file
+	process  *exec.Cmd
+	exited   chan struct{} // closed when process has ended
+}
+
+// buildProxy compiles tmpproxy into dir and returns the program's path.
+func buildProxy(ctx context.Context, dir string) (string, error) {
+	program := filepath.Join(dir, "tmpproxy")
+	out, err := exec.CommandContext(ctx, "go", "build", "-o", program, "tmpproxy/cmd/tmpproxy").CombinedOutput()
+	if err != nil {
+		return "", fmt.Errorf("go build ./cmd/tmpproxy: %w\n%s", err, bytes.TrimSpace(out))
+	}
+	return program, nil
+}
+
+// startProxy starts tmpproxy before the server at backend and returns when it is ready. Its log is written into dir. The
+// caller stops it.
+func startProxy(ctx context.Context, program, dir, strategy, backend string) (*proxy, error) {
+	addresses, err := freeAddresses(2)
+	if err != nil {
+		return nil, fmt.Errorf("start tmpproxy: %w", err)
+	}
+	p := &proxy{strategy: strategy, address: addresses[0], admin: addresses[1], log: filepath.Join(dir, strategy+".log")}
+	log, err := os.Create(p.log)
+	if err != nil {
+		return nil, fmt.Errorf("start tmpproxy: %w", err)
+	}
+	defer log.Close()
+	p.process = exec.Command(program, "serve")
+	p.process.Dir = dir
+	p.process.Stdout, p.process.Stderr = log, log
+	p.process.SysProcAttr = server.ChildAttributes()
+	// Nothing that the user set for a tmpproxy of his own.
+	p.process.Env = append(slices.DeleteFunc(os.Environ(), func(s string) bool { return strings.HasPrefix(s, "TMPPROXY_") }),
+		"TMPPROXY_LISTEN_ADDRESSES="+p.address,
+		"TMPPROXY_BACKEND_ADDRESS="+backend,
+		"TMPPROXY_REWRITE_STRATEGY="+strategy,
+		"TMPPROXY_ADMIN_ADDRESS="+p.admin,
+		"TMPPROXY_SHUTDOWN_GRACE="+proxyGrace.String(),
+	)
+	if err := p.process.Start(); err != nil {
+		return nil, fmt.Errorf("start tmpproxy: %w", err)
+	}
+	p.exited = make(chan struct{})
+	go func() {
+		_ = p.process.Wait() // how it ended is in its log
+		close(p.exited)
+	}()
+	if err := p.awaitReady(ctx); err != nil {
+		err = fmt.Errorf("tmpproxy with strategy %s: %w; its log ends:\n%s", strategy, err, logTail(p.log))
+		return nil, errors.Join(err, p.stop())
+	}
+	return p, nil
+}
+
+func (p *proxy) awaitReady(ctx context.Context) error {
+	ctx, cancel := context.WithTimeoutCause(ctx, readyTimeout, fmt.Errorf("not ready after %v", readyTimeout))
+	defer cancel()
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+p.admin+"/readyz", nil)
+	if err != nil {
+		return err
+	}
+	tick := time.NewTicker(20 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		response, err := http.DefaultClient.Do(request)
+		if err == nil {
+			_ = response.Body.Close()
+			if response.StatusCode == http.StatusOK {
+				return nil
+			}
+		}
+		select {
+		case <-p.exited:
+			return errors.New("ended before it was ready")
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-tick.C:
+		}
+	}
+}
+
+// running returns an error when the process has ended by itself.
+func (p *proxy) running() error {
+	select {
+	case <-p.exited:
+		return fmt.Errorf("tmpproxy with strategy %s ended; its log ends:\n%s", p.strategy, logTail(p.log))
+	default:
+		return nil
+	}
+}
+
+// stop ends the process.
+func (p *proxy) stop() error {
+	if err := p.process.Process.Signal(syscall.SIGTERM); err != nil && !errors.Is(err, os.ErrProcessDone) {
+		return fmt.Errorf("stop tmpproxy: %w", err)
+	}
+	select {
+	case <-p.exited:
+		return nil
+	case <-time.After(proxyGrace + 3*time.Second):
+	}
+	_ = p.process.Process.Kill()
+	<-p.exited
+	return fmt.Errorf("tmpproxy with strategy %s had to be killed", p.strategy)
+}
+
+// logTail returns the last lines of a file.
+func logTail(file string) string {
+	log, err := os.ReadFile(file)
+	if err != nil {
+		return err.Error()
+	}
+	lines := bytes.Split(bytes.TrimSpace(log), []byte("\n"))
+	return string(bytes.Join(lines[max(0, len(lines)-10):], []byte("\n")))
+}
+
+// freeAddresses returns n loopback addresses whose ports nobody listens on at present.
+func freeAddresses(n int) ([]string, error) {
+	var addresses []string
+	for range n {
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			return nil, err
+		}
+		defer l.Close() // not before all are chosen: they differ
+		addresses = append(addresses, l.Addr().String())
+	}
+	return addresses, nil
+}

@@ -1,0 +1,93 @@
+package main
+
+import (
+	"slices"
+	"testing"
+	"time"
+)
+
+func TestMedian(t *testing.T) {
+	for _, test := range []struct {
+		name   string
+		values []float64
+		want   float64
+	}{
+		{"none", nil, 0},
+		{"one", []float64{3}, 3},
+		{"odd", []float64{9, 1, 5}, 5},
+		{"even", []float64{9, 1, 5, 2}, 3.5},
+		{"outlier", []float64{1, 1, 1e9}, 1},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			before := slices.Clone(test.values)
+			if got := median(test.values); got != test.want {
+				t.Errorf("median(%v) = %v, want %v", test.values, got, test.want)
+			}
+			if !slices.Equal(test.values, before) {
+				t.Errorf("median changed its argument to %v", test.values)
+			}
+		})
+	}
+}
+
+func TestSummarize(t *testing.T) {
+	const ms = time.Millisecond
+	got := summarize(120, []samples{
+		{create: []time.Duration{1 * ms, 9 * ms}, drop: []time.Duration{4 * ms}, cycle: []time.Duration{20 * ms}},
+		{create: []time.Duration{2 * ms}, drop: []time.Duration{6 * ms}, cycle: []time.Duration{40 * ms, 50 * ms}},
+	})
+	if want := (figures{rate: 120, create: 0.002, drop: 0.005, cycle: 0.040}); got != want {
+		t.Errorf("got %+v, want %+v", got, want)
+	}
+}
+
+// TestRatios has a machine that grows four times slower from round to round: the ratio of the medians would still be
+// right, but that of any two rounds that do not belong together would not.
+func TestRatios(t *testing.T) {
+	direct := []figures{{1000, 1, 2, 4}, {250, 4, 8, 16}, {62.5, 16, 32, 64}}
+	through := []figures{{2000, 0.5, 4, 4}, {500, 2, 16, 16}, {31.25, 8, 64, 64}}
+	if got, want := ratios(through, direct), (figures{2, 0.5, 2, 1}); got != want {
+		t.Errorf("got %+v, want %+v", got, want)
+	}
+	if got, want := medians(direct), (figures{250, 4, 8, 16}); got != want {
+		t.Errorf("medians: got %+v, want %+v", got, want)
+	}
+}
+
+func TestPosition(t *testing.T) {
+	const lines = 4
+	first := make(map[int]bool)
+	for round := range 2 * lines {
+		var order []int
+		for i := range lines {
+			order = append(order, position(round, i, lines))
+		}
+		first[order[0]] = true
+		slices.Sort(order)
+		if !slices.Equal(order, []int{0, 1, 2, 3}) {
+			t.Errorf("round %d: lines %v, want every line once", round, order)
+		}
+	}
+	if len(first) != lines {
+		t.Errorf("only %v ever begin a round", first)
+	}
+}
+
+func TestSchedule(t *testing.T) {
+	for _, test := range []struct {
+		duration time.Duration
+		rounds   int
+	}{
+		{time.Second, 5},
+		{10 * time.Second, 5},
+		{60 * time.Second, 15},
+	} {
+		rounds, turn := schedule(test.duration, 16)
+		if rounds != test.rounds {
+			t.Errorf("%v: %d rounds, want %d", test.duration, rounds, test.rounds)
+		}
+		if all := turn * time.Duration(rounds*16); all > test.duration || all < test.duration*99/100 {
+			t.Errorf("%v: turns of %v take %v in all", test.duration, turn, all)
+		}
+	}
+}
