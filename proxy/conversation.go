@@ -86,7 +86,7 @@ type conversation struct {
 	head  int                       // and how much of it is there
 
 	tracker *wire.ResponseTracker // of the reply in progress; borrowed, so that an idle session holds none
-	up      wire.Framer // the client's command or file in progress
+	up      wire.Framer           // the client's command or file in progress
 
 	pending  []byte // the client's bytes that could not be judged or sent yet
 	cmd      []byte // the present command's bytes as far as they have arrived, while it is not forwarded

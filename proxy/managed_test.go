@@ -1,0 +1,296 @@
+package proxy
+
+import (
+	"bytes"
+	"fmt"
+	"strings"
+	"testing"
+
+	"tmpproxy/session"
+	"tmpproxy/wire"
+)
+
+// loggedIn makes a rig whose login is done.
+func loggedIn(t *testing.T, s *fakeServer, strategy session.Strategy, chunk int) *rig {
+	t.Helper()
+	r := newRig(t, s, strategy, chunk)
+	r.settle()
+	r.client(login(testCaps, "db"))
+	r.client(pack(3, []byte("answer")))
+	if r.c.m == nil {
+		t.Fatal("not logged in")
+	}
+	return r
+}
+
+const (
+	create = "CREATE TEMPORARY TABLE t (a INT PRIMARY KEY) ENGINE=MEMORY"
+	insert = "INSERT INTO t VALUES (1)"
+	drop   = "DROP TEMPORARY TABLE t"
+)
+
+// queries are the statements among the commands that the server understood since mark.
+func queries(s *fakeServer, mark int) []string {
+	var q []string
+	for _, l := range s.log[mark:] {
+		if text, ok := strings.CutPrefix(l, "COM_QUERY "); ok {
+			q = append(q, strings.Trim(text, `"`))
+		}
+	}
+	return q
+}
+
+// From the third cycle on neither CREATE nor DROP reaches the server, and the client sees OKs, however the bytes are cut.
+func TestCycleEverySplit(t *testing.T) {
+	type transcript struct{ got, log string }
+	var first transcript
+	for i, chunk := range []int{1 << 20, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 13, 17, 32, 100} {
+		s := newFakeServer(testCaps)
+		r := loggedIn(t, s, session.StrategyInnoDB, chunk)
+		var got bytes.Buffer
+		marks := []int{}
+		for range 5 {
+			marks = append(marks, len(s.log))
+			for _, sql := range []string{create, insert, "SELECT * FROM t", drop} {
+				got.Write(r.client(query(sql)))
+			}
+		}
+		x := transcript{got.String(), strings.Join(s.log, "\n")}
+		if i == 0 {
+			first = x
+		} else if x != first {
+			t.Fatalf("chunk %d: differs from whole packets:\n%s\nwant\n%s", chunk, x.log, first.log)
+		}
+		for cycle := 2; cycle < 5; cycle++ {
+			end := len(s.log)
+			if cycle < 4 {
+				end = marks[cycle+1]
+			}
+			for _, q := range s.log[marks[cycle]:end] {
+				if strings.Contains(q, "CREATE TEMPORARY") || strings.Contains(q, "DROP") {
+					t.Fatalf("chunk %d, cycle %d: the server got %s", chunk, cycle, q)
+				}
+			}
+		}
+		if q := queries(s, 0); !strings.Contains(strings.Join(q, "\n"), "ENGINE=InnoDB") {
+			t.Fatalf("not converted: %q", q)
+		}
+	}
+}
+
+// The statement that replaces a client's carries the client's query attributes, our own an empty block.
+func TestQueryAttributes(t *testing.T) {
+	caps := testCaps | wire.ClientQueryAttributes
+	s := newFakeServer(caps)
+	s.answer = func(sql string) []byte {
+		if strings.Contains(sql, "SHOW CREATE VIEW") {
+			return fail(1146, "no")
+		}
+		return s.ok(1)
+	}
+	r := newRig(t, s, session.StrategyInnoDB, 1<<20)
+	r.settle()
+	r.client(login(caps, "db"))
+	r.client(pack(3, []byte("answer")))
+	attributes := "\x01\x01\x00\x01\xfe\x00\x01k\x01v" // one string attribute k=v
+	mark := len(s.log)
+	r.client(query(attributes + create))
+	if got := s.log[mark]; !strings.Contains(got, fmt.Sprintf("%q", attributes)[1:20]) || !strings.Contains(got, "InnoDB") {
+		t.Errorf("the spliced CREATE lost the attributes: %s", got)
+	}
+	r.client(query("\x00\x01" + drop))
+	r.client(query("\x00\x01" + create))
+	mark = len(s.log)
+	r.client(query("\x00\x01" + drop))
+	for _, q := range s.log[mark:] {
+		if !strings.HasPrefix(q, `COM_QUERY "\x00\x01`) {
+			t.Errorf("own statement without an attribute block: %s", q)
+		}
+	}
+	if len(s.log) == mark {
+		t.Error("nothing was sent in the background")
+	}
+}
+
+// parked brings a rig to the point where t has just been parked and its reset is out, unanswered.
+func parked(t *testing.T) (*rig, *fakeServer) {
+	t.Helper()
+	s := newFakeServer(testCaps)
+	r := loggedIn(t, s, session.StrategyInnoDB, 1<<20)
+	for range 2 {
+		r.client(query(create))
+		r.client(query(insert))
+		r.client(query(drop))
+	}
+	r.client(query(create))
+	r.client(query(insert))
+	r.call(func() { r.c.received(clientSide, query(drop), r.now, &r.out) })
+	if !r.c.wantsBackground() {
+		t.Fatal("nothing to reset")
+	}
+	r.call(func() { r.c.background(r.now, &r.out) })
+	if !r.c.out {
+		t.Fatal("no reset is out")
+	}
+	return r, s
+}
+
+// While a reset is out: local answers do not wait, what needs the backend does, and so does the CREATE of that very table.
+func TestCommandsBehindReset(t *testing.T) {
+	t.Run("select waits", func(t *testing.T) {
+		r, s := parked(t)
+		had, log := len(r.got), len(s.log)
+		r.call(func() { r.c.received(clientSide, query("SELECT 1"), r.now, &r.out) })
+		if len(s.log) != log || len(r.got) != had {
+			t.Fatal("the SELECT did not wait for the reset's reply")
+		}
+		r.settle()
+		if q := s.log[len(s.log)-1]; !strings.Contains(q, "SELECT 1") {
+			t.Errorf("last at the server: %s", q)
+		}
+		if !bytes.Contains(r.got[had:], []byte("one")) {
+			t.Error("no rows")
+		}
+	})
+	t.Run("create waits", func(t *testing.T) {
+		r, s := parked(t)
+		had := len(r.got)
+		r.call(func() { r.c.received(clientSide, query(create), r.now, &r.out) })
+		if len(r.got) != had {
+			t.Fatal("the CREATE was answered before the reset was")
+		}
+		r.settle()
+		if want := wire.AppendOK(nil, 1, testCaps, wire.OK{Status: wire.StatusAutocommit}); !bytes.Equal(r.got[had:], want) {
+			t.Errorf("got %x, want %x", r.got[had:], want)
+		}
+		if q := s.log[len(s.log)-1]; !strings.Contains(q, "TRUNCATE") {
+			t.Errorf("last at the server: %s", q)
+		}
+	})
+}
+
+// A server that ends the connection while a reset is out says so to the client; the client does not see the reset's reply.
+func TestGoodbyeDuringReset(t *testing.T) {
+	for chunk := 1; chunk < 40; chunk++ {
+		r, s := parked(t)
+		had := len(r.got)
+		s.out = wire.AppendErr(nil, 0, testCaps, wire.Err{Code: 4031, State: "HY000", Message: "The client was disconnected"})
+		want := bytes.Clone(s.out)
+		r.chunk = chunk
+		r.settle()
+		if !bytes.Equal(r.got[had:], want) {
+			t.Fatalf("chunk %d: client got %q, want %q", chunk, r.got[had:], want)
+		}
+		r.call(func() { r.c.ended(backendSide, r.now, &r.out) })
+		if !r.ended {
+			t.Fatal("not ended")
+		}
+	}
+}
+
+// A client's FIN is an event behind its bytes: pipelined commands still run.
+func TestClientEnd(t *testing.T) {
+	s := newFakeServer(testCaps)
+	r := loggedIn(t, s, session.StrategyInnoDB, 1<<20)
+	mark := len(s.log)
+	var b []byte
+	for range 3 {
+		for _, sql := range []string{create, insert, drop} {
+			b = append(b, query(sql)...)
+		}
+	}
+	b = append(b, query("SELECT 1")...)
+	r.call(func() { r.c.received(clientSide, b, r.now, &r.out) })
+	r.call(func() { r.c.ended(clientSide, r.now, &r.out) })
+	if r.shut[backendSide] {
+		t.Fatal("the FIN overtook the commands")
+	}
+	r.settle()
+	if !r.shut[backendSide] || r.ended {
+		t.Fatalf("shut %v, ended %v", r.shut, r.ended)
+	}
+	if q := queries(s, mark); q[len(q)-1] != "SELECT 1" {
+		t.Errorf("last statement %q", q[len(q)-1])
+	}
+	r.call(func() { r.c.ended(backendSide, r.now, &r.out) })
+	if !r.ended {
+		t.Error("not ended after the backend's end")
+	}
+}
+
+// A client that leaves after the greeting leaves a backend connection that serves the next one.
+func TestSpare(t *testing.T) {
+	s := newFakeServer(testCaps)
+	r := newRig(t, s, session.StrategyNative, 1<<20)
+	r.settle()
+	r.call(func() { r.c.ended(clientSide, r.now, &r.out) })
+	greeting, ok := r.c.spare()
+	if !r.ended || !ok {
+		t.Fatalf("ended %v, spare %v", r.ended, ok)
+	}
+	if !bytes.Equal(greeting, newFakeServer(testCaps).out) {
+		t.Error("not the backend's own greeting")
+	}
+	n := newRig(t, s, session.StrategyNative, 1<<20)
+	n.call(func() { n.c.start(greeting, n.now, &n.out) })
+	n.client(login(testCaps, "db"))
+	n.client(pack(3, []byte("answer")))
+	if _, ok := n.c.spare(); ok || n.c.m == nil {
+		t.Error("not logged in over the spare")
+	}
+}
+
+// Draining ends sessions between statements, not in a transaction.
+func TestDrain(t *testing.T) {
+	s := newFakeServer(testCaps)
+	r := loggedIn(t, s, session.StrategyNative, 1<<20)
+	s.status |= wire.StatusInTrans
+	r.client(query("BEGIN"))
+	r.call(func() { r.c.drain(r.now, &r.out) })
+	if r.ended {
+		t.Fatal("ended in a transaction")
+	}
+	r.client(query("INSERT INTO x VALUES (1)"))
+	if r.ended {
+		t.Fatal("ended in a transaction")
+	}
+	s.status &^= wire.StatusInTrans
+	r.client(query("COMMIT"))
+	if !r.ended {
+		t.Error("not ended after COMMIT")
+	}
+}
+
+// Relaying a command allocates nothing, with tables parked and live or without.
+func TestRelayAllocations(t *testing.T) {
+	for _, tables := range []bool{false, true} {
+		t.Run(fmt.Sprintf("tables=%v", tables), func(t *testing.T) {
+			s := newFakeServer(testCaps)
+			r := loggedIn(t, s, session.StrategyInnoDB, 1<<20)
+			if tables {
+				for range 3 {
+					r.client(query(create))
+					r.client(query(drop))
+				}
+				r.client(query("CREATE TEMPORARY TABLE live (a INT) ENGINE=MEMORY"))
+				if live, parked := r.c.m.Counts(); live != 1 || parked != 1 {
+					t.Fatalf("%d live, %d parked", live, parked)
+				}
+			}
+			for _, sql := range []string{"SELECT a, b FROM x WHERE id = 17", "INSERT INTO x VALUES (1, 'a')", "UPDATE x SET a = MAX(1) WHERE b = 2"} {
+				q, reply := query(sql), s.rows(1, wire.StatusAutocommit, "a")
+				if n := testing.AllocsPerRun(100, func() {
+					r.out.reset()
+					r.c.received(clientSide, q, 1, &r.out)
+					if len(r.out.runs) != 1 {
+						t.Fatal("not forwarded")
+					}
+					r.out.reset()
+					r.c.received(backendSide, reply, 2, &r.out)
+				}); n != 0 {
+					t.Errorf("%s: %v allocations", sql, n)
+				}
+			}
+		})
+	}
+}
