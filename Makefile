@@ -1,12 +1,14 @@
 # make build    tmpproxy in this folder
 # make test     everything, with real servers that are obtained and started by the tests (tests/server/obtain.sh)
 # make servers  only obtains these servers; they are kept in ~/.cache/tmpproxy/servers (TMPPROXY_SERVERS_DIR)
+# make demo     shows what the proxy changes on this machine, then goes on until Ctrl-C;
+#               DURATION=20s how long to measure, NONINTERACTIVE=1 end then, SERVER=auto|mysql|mariadb
 
 SHELL := /bin/bash
 GO ?= go
 SERVERS := mysql mariadb mariadb-11.8 mariadb-10.5
 
-.PHONY: build test check pure real servers
+.PHONY: build test check pure real servers demo
 
 build:
 	$(GO) build -o tmpproxy ./cmd/tmpproxy
@@ -27,3 +29,6 @@ real: servers
 
 servers:
 	@for server in $(SERVERS); do tests/server/obtain.sh $$server >/dev/null || exit 1; done
+
+demo:
+	@$(GO) run ./tests/demo -duration=$(or $(DURATION),20s) -server=$(or $(SERVER),auto)$(if $(NONINTERACTIVE), -noninteractive)

@@ -48,6 +48,9 @@ func main() {
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), signals...)
 	defer stop()
+	if err := followParent(); err != nil {
+		say("demo: %v", err)
+	}
 	os.Exit(demonstrate(ctx, *duration, *choice, *noninteractive))
 }
 
@@ -109,7 +112,7 @@ func run(ctx context.Context, made *cleanup, duration time.Duration, choice stri
 	if err != nil {
 		return err
 	}
-	say("started %s %s on %s", backend.Kind, version, backend.Address)
+	say("started %s %s on %s", product(backend.Kind), version, backend.Address)
 
 	var proxies []*proxy
 	paths := []path{{"direct", backend.Address}}
@@ -140,14 +143,15 @@ func run(ctx context.Context, made *cleanup, duration time.Duration, choice stri
 	if err := writeTable(os.Stdout, blocks); err != nil {
 		return err
 	}
+	least, most := spread(blocks)
 	fmt.Printf(`
-%[1]s %[2]s, durable commits. %[3]d connections per line, each kept throughout: %[4]d cycles of warm-up, then
-%[5]d rounds in which every line works for %[6]v, in changing order. Times and rates are medians of the rounds;
-"x" is the figure divided by direct's in the same round (rate: more is better, times: less is better).
-A whole cycle is the time of all its statements, pauses left out; a RelStorage cycle has 2 CREATE and 2 DROP.
-What reached the server is Com_create_..., Com_drop_... and Com_truncate of these connections, warm-up included.
-Client, proxy and server share %[7]d processors.
-`, backend.Kind, version, connections, warmup, rounds, turn.Round(time.Millisecond), runtime.NumCPU())
+%s %s with durable commits; native, keep and innodb are strategies of tmpproxy. %d connections per line,
+each kept throughout: %d cycles of warm-up, then %d rounds in which every line works for %v, in changing order.
+Times and rates are medians of the rounds; x is the figure divided by direct's of the same round (for cycles/s
+more is better, for times less). A whole cycle is all its statements without the pauses; RelStorage's has 2 CREATE
+and 2 DROP. What reached the server is what it counted for these connections (Com_...), warm-up included.
+Client, proxies and server share %d processors. Direct's own cycles/s differed between rounds by %.0f to %.0f %%.
+`, product(backend.Kind), version, connections, warmup, rounds, turn.Round(time.Millisecond), runtime.NumCPU(), 100*least, 100*most)
 	if noninteractive {
 		return nil
 	}
@@ -159,6 +163,14 @@ Client, proxy and server share %[7]d processors.
 func schedule(duration time.Duration, lines int) (rounds int, turn time.Duration) {
 	rounds = max(5, int(duration/(4*time.Second)))
 	return rounds, duration / time.Duration(rounds*lines)
+}
+
+// product returns a server's name for people.
+func product(kind server.Kind) string {
+	if kind.IsMariaDB() {
+		return "MariaDB"
+	}
+	return "MySQL"
 }
 
 func createSchema(ctx context.Context, backend *server.Server, workloads []workload) error {

@@ -68,7 +68,7 @@ func newExperiment(config *mysql.Config, paths []path, workloads []workload, pau
 		for _, pause := range pauses {
 			title := fmt.Sprintf("%s, no pause between statements", w.name())
 			if pause > 0 {
-				title = fmt.Sprintf("%s, %v between statements", w.name(), pause)
+				title = fmt.Sprintf("%s, %g ms between statements", w.name(), float64(pause)/float64(time.Millisecond))
 			}
 			g := group{title: title}
 			for _, p := range paths {

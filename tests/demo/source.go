@@ -41,7 +41,7 @@ func startServer(ctx context.Context, choice, dir string) (*server.Server, strin
 			say("%s does not do: %v", program, err)
 		}
 	}
-	say("obtaining %s: at the first time about 60 MB are downloaded and unpacked into a folder of their own", kind)
+	say("taking %s from Debian's packages; the first time this downloads about 60 MB into a folder of their own", product(kind))
 	s, err := server.Start(ctx, kind, server.Options{Args: durable})
 	if ctx.Err() != nil {
 		if err == nil {

@@ -80,3 +80,20 @@ func ratios(through, direct []figures) figures {
 	}
 	return medians(quotients)
 }
+
+// spread returns how far the rounds of direct, the first row of a block, lie apart: the least and the greatest over
+// blocks of (highest rate - lowest rate) / median rate.
+func spread(blocks []block) (least, most float64) {
+	for i, b := range blocks {
+		var rates []float64
+		for _, f := range b.rows[0].rounds {
+			rates = append(rates, f.rate)
+		}
+		width := (slices.Max(rates) - slices.Min(rates)) / median(rates)
+		if i == 0 {
+			least = width
+		}
+		least, most = min(least, width), max(most, width)
+	}
+	return least, most
+}

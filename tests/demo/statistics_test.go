@@ -54,6 +54,20 @@ func TestRatios(t *testing.T) {
 	}
 }
 
+func TestSpread(t *testing.T) {
+	direct := func(rates ...float64) block {
+		r := row{name: "direct"}
+		for _, rate := range rates {
+			r.rounds = append(r.rounds, figures{rate: rate})
+		}
+		return block{rows: []row{r, {name: "other", rounds: []figures{{rate: 1}, {rate: 1e6}}}}}
+	}
+	least, most := spread([]block{direct(100, 110, 90), direct(50, 50, 50.5), direct(10, 20, 40)})
+	if least != 0.01 || most != 1.5 {
+		t.Errorf("spread %v to %v, want 0.01 to 1.5", least, most)
+	}
+}
+
 func TestPosition(t *testing.T) {
 	const lines = 4
 	first := make(map[int]bool)
