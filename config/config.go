@@ -9,7 +9,7 @@ import (
 
 // Config is a complete and valid set of settings. It is never changed after [Load]; a reload makes a new one.
 //
-// An address is host:port, or the path of a unix socket: [Network] tells them apart. Sizes are in bytes.
+// An address is host:port, or the absolute path of a unix socket: [Network] tells them apart. Sizes are in bytes.
 type Config struct {
 	Listen struct {
 		Addresses []string // at least one, all different
@@ -58,13 +58,12 @@ type Config struct {
 	}
 }
 
-// Network splits an address into what net.Dial and net.Listen want: "unix" for a path (it holds a slash, or begins with the @ of
-// Linux's abstract sockets), "tcp" for everything else.
-func Network(address string) (network, addr string) {
-	if strings.HasPrefix(address, "@") || strings.Contains(address, "/") {
-		return "unix", address
+// Network says what net.Dial and net.Listen are told of an address: "unix" for an absolute path, "tcp" for everything else.
+func Network(address string) string {
+	if strings.HasPrefix(address, "/") {
+		return "unix"
 	}
-	return "tcp", address
+	return "tcp"
 }
 
 // MonitorPassword reads the monitor account's password: the file's content without the line end behind it.

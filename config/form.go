@@ -191,15 +191,15 @@ func checkAddress(s string, listens bool) error {
 	if s == "" {
 		return errors.New("is empty: write host:port or the path of a unix socket")
 	}
-	if network, path := Network(s); network == "unix" {
-		if len(path) > maxSocketPath {
+	if Network(s) == "unix" {
+		if len(s) > maxSocketPath {
 			return fmt.Errorf("%q is longer than a unix socket's path can be (%d bytes)", s, maxSocketPath)
 		}
 		return nil
 	}
 	host, port, err := net.SplitHostPort(s)
 	if err != nil {
-		return fmt.Errorf("%q is neither host:port nor the path of a unix socket", s)
+		return fmt.Errorf("%q is neither host:port nor the absolute path of a unix socket", s)
 	}
 	if host == "" && !listens {
 		return fmt.Errorf("%q has no host", s)

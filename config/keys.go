@@ -56,11 +56,11 @@ const maxText = 1<<24 - 2
 var table = []Key{
 	field("listen.addresses", "127.0.0.1:3307", listOf(listenAddress),
 		func(c *Config) *[]string { return &c.Listen.Addresses },
-		"where clients connect: host:port or the path of a unix socket, one or several"),
+		"where clients connect: host:port or the absolute path of a unix socket, one or several"),
 
 	field("backend.address", "127.0.0.1:3306", dialAddress,
 		func(c *Config) *string { return &c.Backend.Address },
-		"the server: host:port or the path of a unix socket"),
+		"the server: host:port or the absolute path of a unix socket"),
 	field("backend.connect_timeout", "5s", duration(time.Millisecond),
 		func(c *Config) *time.Duration { return &c.Backend.ConnectTimeout },
 		"how long a connection to the server may take to be made"),
@@ -124,7 +124,7 @@ var table = []Key{
 
 	field("admin.address", "127.0.0.1:9104", optional(listenAddress),
 		func(c *Config) *string { return &c.Admin.Address },
-		"where metrics, health and the JSON pages are served: host:port, the path of a unix socket, or none"),
+		"where metrics, health and the JSON pages are served: host:port, the absolute path of a unix socket, or none"),
 	field("admin.hosts", "", listOf(text),
 		func(c *Config) *[]string { return &c.Admin.Hosts },
 		"host names that requests may ask for besides the address itself and localhost"),

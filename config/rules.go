@@ -75,23 +75,22 @@ var rules = []rule{
 
 // anyPort says whether a listener at this address gets a port of its own each time.
 func anyPort(address string) bool {
-	network, addr := Network(address)
-	_, port, err := net.SplitHostPort(addr)
-	return network == "tcp" && err == nil && port == "0"
+	_, port, err := net.SplitHostPort(address)
+	return Network(address) == "tcp" && err == nil && port == "0"
 }
 
 // Warnings returns what is allowed but deserves a word when the proxy starts.
 func (c *Config) Warnings() []string {
 	var warnings []string
-	if network, _ := Network(c.Backend.Address); network == "unix" {
+	if Network(c.Backend.Address) == "unix" {
 		for _, a := range c.Listen.Addresses {
-			if network, _ := Network(a); network == "tcp" {
+			if Network(a) == "tcp" {
 				warnings = append(warnings, fmt.Sprintf("the server sees every client of %s as the local user that the proxy runs as", a))
 			}
 		}
 	}
-	if network, addr := Network(c.Admin.Address); c.Admin.Address != "" && network == "tcp" {
-		host, _, _ := net.SplitHostPort(addr)
+	if c.Admin.Address != "" && Network(c.Admin.Address) == "tcp" {
+		host, _, _ := net.SplitHostPort(c.Admin.Address)
 		if ip := net.ParseIP(host); host != "localhost" && (ip == nil || !ip.IsLoopback()) {
 			warnings = append(warnings, fmt.Sprintf("admin.address %s can be reached from other machines and asks for no password", c.Admin.Address))
 		}
