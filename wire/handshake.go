@@ -110,8 +110,11 @@ func ParseGreeting(payload []byte) (Greeting, error) {
 
 // flavour tells MariaDB from MySQL and reads the version's number.
 func flavour(version string, caps Capability) (mariadb bool, id int) {
-	number := strings.TrimPrefix(version, "5.5.5-") // what old replicas wanted to see from MariaDB 10
-	mariadb = number != version || strings.Contains(strings.ToLower(version), "mariadb") || caps>>32 != 0
+	number := version
+	if behind, found := strings.CutPrefix(version, "5.5.5-1"); found { // what old replicas wanted to see from MariaDB 10
+		number, mariadb = "1"+behind, true
+	}
+	mariadb = mariadb || strings.Contains(strings.ToLower(version), "mariadb") || caps>>32 != 0
 	for range 3 {
 		digits := 0
 		part := 0
@@ -143,11 +146,11 @@ func MaskGreeting(payload []byte, carried Capability) error {
 		carried &^= ClientProgress
 	}
 	maskBytes(f[greetingCapabilities:greetingCapabilities+2], carried)
-	if len(f) >= greetingScramble2 {
+	if len(f) >= greetingHigh+2 {
 		maskBytes(f[greetingHigh:greetingHigh+2], carried>>16)
-		if extended {
-			maskBytes(f[greetingExtended:greetingExtended+4], carried>>32)
-		}
+	}
+	if len(f) >= greetingExtended+4 && extended {
+		maskBytes(f[greetingExtended:greetingExtended+4], carried>>32)
 	}
 	return nil
 }

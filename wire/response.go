@@ -16,7 +16,7 @@ const (
 type Result struct {
 	Kind               ResultKind
 	Code               uint16 // of the ERR packet
-	HasStatus          bool   // the reply told the status flags: ERR, a string and a prepare-OK have none
+	HasStatus          bool   // Status was told: ERR packets, strings and prepare-OKs have none
 	Status, Warnings   uint16 // of the last OK or EOF packet; Warnings of a prepare-OK too
 	Affected, InsertID uint64 // of the last OK packet
 	Rows               uint64 // rows of all results
@@ -31,7 +31,7 @@ type Result struct {
 	StateChanged  bool   // SERVER_SESSION_STATE_CHANGED was set
 	StateChange   bool   // entries of type STATE_CHANGE, TRANSACTION_CHARACTERISTICS or TRANSACTION_STATE were there, or may have been
 	SchemaChanged bool   // an entry of type SCHEMA was there, or may have been
-	Schema        []byte // the last such entry, valid until the next Begin; nil if it was not seen whole: the schema is then unknown
+	Schema        []byte // the last such entry (empty: no schema), valid until the next Begin; nil if it was not seen whole
 }
 
 // Types of session state entries.
@@ -82,9 +82,9 @@ type ResponseTracker struct {
 	rest    [2]uint16 // definitions of a prepared statement still to come: parameters, columns
 	columns uint64    // column definitions still to come
 	result  Result
-	kept    int
-	schemaN int
+	kept    int // bytes in head
 	head    [keptPayload]byte
+	schemaN int // bytes in schema; -1 if it is unknown
 	schema  [keptSchema]byte
 }
 
@@ -93,7 +93,7 @@ func (t *ResponseTracker) Begin(cmd Command, caps Capability, mariadb bool) {
 	t.caps, t.mariadb = caps, mariadb
 	t.framer = Framer{}
 	t.infile, t.query, t.another, t.omitted = false, false, false, false
-	t.schemaN = 0
+	t.schemaN = -1
 	t.result = Result{}
 	t.kept = 0
 	switch cmd.Shape() {
@@ -155,8 +155,8 @@ func (t *ResponseTracker) Raw() bool { return t.phase == phaseRaw }
 // Result returns what is known of the reply; it is whole when Scan has said done.
 func (t *ResponseTracker) Result() Result {
 	r := t.result
-	if t.schemaN > 0 && r.SchemaChanged {
-		r.Schema = t.schema[:t.schemaN]
+	if r.SchemaChanged && t.schemaN >= 0 {
+		r.Schema = t.schema[:t.schemaN:t.schemaN]
 	}
 	return r
 }
@@ -206,6 +206,12 @@ func (t *ResponseTracker) payload(p []byte, size int) {
 			t.definitionsEnd()
 		}
 	case phaseDefinitionsEOF:
+		status, _, err := ParseEOF(p, t.caps)
+		if err != nil {
+			t.phase = phaseRaw
+			return
+		}
+		t.result.Status, t.result.HasStatus = status, t.caps.Has(ClientProtocol41)
 		t.definitions()
 	case phaseFields:
 		if t.isEOF(first, size) {
@@ -261,7 +267,8 @@ func (t *ResponseTracker) ok(p []byte, kind ResultKind) {
 	v := view{b: p[1:]}
 	r := &t.result
 	r.Affected, r.InsertID = v.lenenc(), v.lenenc()
-	r.Status, r.Warnings, r.HasStatus = 0, 0, true
+	r.Status, r.Warnings = 0, 0
+	r.HasStatus = t.caps&(ClientProtocol41|ClientTransactions) != 0
 	if t.caps.Has(ClientProtocol41) {
 		r.Status, r.Warnings = v.uint16(), v.uint16()
 	} else if t.caps.Has(ClientTransactions) {
@@ -296,9 +303,9 @@ func (t *ResponseTracker) state(v *view) {
 			name := view{b: data}
 			schema := name.lenencString()
 			r.SchemaChanged = true
-			t.schemaN = 0
-			if len(schema) <= keptSchema {
-				t.schemaN = copy(t.schema[:], schema)
+			t.schemaN = copy(t.schema[:], schema)
+			if name.short || len(schema) > keptSchema {
+				t.schemaN = -1
 			}
 		case trackStateChange, trackCharacteristics, trackTransaction:
 			r.StateChange = true
@@ -306,7 +313,7 @@ func (t *ResponseTracker) state(v *view) {
 	}
 	if v.short || !whole { // what was not kept may be any entry
 		r.StateChange, r.SchemaChanged = true, true
-		t.schemaN = 0
+		t.schemaN = -1
 	}
 }
 
@@ -322,7 +329,8 @@ func (t *ResponseTracker) eof(p []byte, size int, kind ResultKind) {
 		return
 	}
 	r := &t.result
-	r.Status, r.Warnings, r.HasStatus = status, warnings, true
+	r.Status, r.Warnings = status, warnings
+	r.HasStatus = t.caps.Has(ClientProtocol41)
 	r.Affected, r.InsertID = 0, 0
 	t.end(kind)
 }
