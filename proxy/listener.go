@@ -1,0 +1,175 @@
+package proxy
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"strings"
+	"syscall"
+	"time"
+
+	"go.uber.org/zap"
+	"go.uber.org/zap/zapcore"
+
+	"tmpproxy/wire"
+)
+
+// keepAlive finds peers that vanished without a word, within two minutes.
+var keepAlive = net.KeepAliveConfig{Enable: true, Idle: time.Minute, Interval: 15 * time.Second, Count: 4}
+
+const (
+	maxBackOff   = time.Second
+	reserveGrace = 10 * time.Millisecond // how long the reserve descriptor waits for the connection that found no other
+)
+
+var errTooManyConnections = wire.Err{Code: 1040, State: "08004", Message: "Too many connections"}
+
+// network says what kind of address a string is: a path is a unix socket's.
+func network(address string) string {
+	if strings.HasPrefix(address, "/") {
+		return "unix"
+	}
+	return "tcp"
+}
+
+// listen binds host:port, or the path of a unix socket. The file of a socket that nobody answers on is replaced.
+func listen(address string) (net.Listener, error) {
+	kind := network(address)
+	if kind == "unix" {
+		if err := removeStale(address); err != nil {
+			return nil, fmt.Errorf("listen on %s: %w", address, err)
+		}
+	}
+	config := net.ListenConfig{KeepAliveConfig: keepAlive}
+	config.SetMultipathTCP(false)
+	l, err := config.Listen(context.Background(), kind, address)
+	if err != nil {
+		return nil, fmt.Errorf("listen on %s: %w", address, err)
+	}
+	return l, nil
+}
+
+// removeStale removes a unix socket that a process left behind.
+func removeStale(path string) error {
+	info, err := os.Lstat(path)
+	switch {
+	case errors.Is(err, os.ErrNotExist):
+		return nil
+	case err != nil:
+		return err
+	case info.Mode().Type() != os.ModeSocket:
+		return errors.New("the file exists and is not a socket")
+	}
+	conn, err := net.DialTimeout("unix", path, time.Second)
+	if err == nil {
+		conn.Close()
+		return errors.New("another process listens there")
+	}
+	if !errors.Is(err, syscall.ECONNREFUSED) {
+		return err
+	}
+	return os.Remove(path)
+}
+
+// accept admits clients of one listener until it is closed.
+func (s *Server) accept(l net.Listener) {
+	reserve, _ := os.Open(os.DevNull)
+	defer func() { reserve.Close() }()
+	var backOff time.Duration
+	for {
+		conn, err := l.Accept()
+		switch {
+		case err == nil:
+			backOff = 0
+			s.admit(conn, l.Addr())
+			continue
+		case errors.Is(err, net.ErrClosed):
+			return
+		case errors.Is(err, syscall.EMFILE) || errors.Is(err, syscall.ENFILE):
+			// The connection that found no descriptor stays in the listener's queue, and wakes us again and again. The reserve
+			// is given up for it so that it can be told.
+			s.counts.Shortages.Add(1)
+			reserve.Close()
+			s.acceptLast(l)
+			reserve, _ = os.Open(os.DevNull)
+		}
+		backOff = min(max(2*backOff, 5*time.Millisecond), maxBackOff)
+		s.journal.write(zapcore.WarnLevel, "accept failed", zap.Stringer("listener", l.Addr()), zap.Error(err), zap.Duration("back_off", backOff))
+		select {
+		case <-time.After(backOff):
+		case <-s.closing:
+			return
+		}
+	}
+}
+
+// acceptLast takes one connection, with the descriptor that the reserve had, and refuses it.
+func (s *Server) acceptLast(l net.Listener) {
+	d, ok := l.(interface{ SetDeadline(time.Time) error })
+	if !ok {
+		return
+	}
+	d.SetDeadline(time.Now().Add(reserveGrace))
+	conn, err := l.Accept()
+	d.SetDeadline(time.Time{})
+	if err == nil {
+		s.refuse(conn, errTooManyConnections)
+	}
+}
+
+// admit begins a session, or refuses it because of a limit, before anything is dialled.
+func (s *Server) admit(conn net.Conn, listener net.Addr) {
+	s.counts.Accepted.Add(1)
+	if s.active.Add(1) > int64(s.maxSessions) {
+		s.active.Add(-1)
+		s.counts.RefusedSessions.Add(1)
+		s.refuse(conn, errTooManyConnections)
+		return
+	}
+	if s.handshakes.Add(1) > int64(s.maxHandshakes) {
+		s.handshakes.Add(-1)
+		s.active.Add(-1)
+		s.counts.RefusedHandshakes.Add(1)
+		s.refuse(conn, wire.Err{Code: 1040, State: "08004", Message: fmt.Sprintf(
+			"Too many connections: %d clients of tmpproxy are logging in already (limits.max_handshakes)", s.maxHandshakes)})
+		return
+	}
+	s.sessions.Add(1)
+	r := &relay{server: s, id: s.ids.Add(1), client: clientAddress(conn, listener), since: time.Now(), handshaking: true}
+	if s.newDouble != nil {
+		r.double = s.newDouble()
+	} else {
+		r.conversation = s.newConversation()
+	}
+	go s.connect(r, conn)
+}
+
+// clientAddress names a client. On a unix socket clients have no address; the listener's is what there is to say.
+func clientAddress(conn net.Conn, listener net.Addr) string {
+	if listener.Network() == "unix" {
+		return "unix:" + listener.String()
+	}
+	return conn.RemoteAddr().String()
+}
+
+// refusal is an error packet in place of the greeting: a server's has number 0 and no SQLSTATE, as nothing is negotiated.
+func refusal(e wire.Err) []byte { return wire.AppendErr(nil, 0, 0, e) }
+
+// refuse answers a client that gets no session, and closes.
+func (s *Server) refuse(conn net.Conn, e wire.Err) {
+	conn.SetWriteDeadline(time.Now().Add(time.Second)) // a new connection takes a packet at once
+	conn.Write(refusal(e))
+	conn.Close()
+}
+
+// farewell ends a client's connection politely: a FIN, then its input is thrown away for a while, lest a reset destroy what it has
+// not read. The caller closes it.
+func farewell(conn net.Conn, linger time.Duration) {
+	conn.SetReadDeadline(time.Now().Add(linger))
+	if w, ok := conn.(interface{ CloseWrite() error }); ok && w.CloseWrite() == nil {
+		io.CopyN(io.Discard, conn, maxDiscard)
+	}
+}

@@ -1,0 +1,177 @@
+package proxy
+
+import (
+	"time"
+
+	"go.uber.org/zap"
+	"go.uber.org/zap/zapcore"
+)
+
+// input names the calls of a conversation.
+type input uint8
+
+const (
+	inputStart input = iota
+	inputReceived
+	inputEnded
+	inputReadFailed
+	inputWriteFailed
+	inputResumed
+	inputBackground
+	inputDrain
+)
+
+// double stands in for a conversation in the tests of the drivers, which need one that panics, works or holds back at will.
+type double interface {
+	tell(in input, at side, b []byte, now int64, out *output)
+	wants(from side) bool
+	wantsBackground() bool
+	handshaking() bool
+	spare() (greeting []byte, ok bool)
+}
+
+// relay is what a driver and the server keep of one session beside its connections. Between admission and gone it belongs to the
+// goroutine that dials, then to its driver.
+type relay struct {
+	server *Server
+	id     uint64
+	client string // address
+	since  time.Time
+
+	conversation *conversation
+	double       double // takes the conversation's place if not nil
+
+	dialled     int64  // when the backend connection was made: monotonic nanoseconds
+	handshaking bool   // counts against limits.max_handshakes
+	cause       string // why the session ended: the first reason counts
+}
+
+// tell gives the conversation one input. out is reset before.
+func (r *relay) tell(in input, at side, b []byte, out *output) {
+	out.reset()
+	now := monotonic()
+	if r.double != nil {
+		r.double.tell(in, at, b, now, out)
+	} else {
+		switch in {
+		case inputStart:
+			r.conversation.start(b, now, out)
+		case inputReceived:
+			r.conversation.received(at, b, now, out)
+		case inputEnded:
+			r.conversation.ended(at, now, out)
+		case inputReadFailed:
+			r.conversation.broken(at, false, now, out)
+		case inputWriteFailed:
+			r.conversation.broken(at, true, now, out)
+		case inputResumed:
+			r.conversation.resumed(now, out)
+		case inputBackground:
+			r.conversation.background(now, out)
+		case inputDrain:
+			r.conversation.drain(now, out)
+		}
+	}
+	if r.handshaking && !r.greeting() {
+		r.loggedIn()
+	}
+	if out.end {
+		r.because(causes[in][at])
+	}
+}
+
+// causes says why a session ended by the input that ended it, for the log.
+var causes = [...][2]string{
+	inputStart:       {"conversation", "conversation"},
+	inputReceived:    {"conversation", "conversation"},
+	inputEnded:       {"client closed", "backend closed"},
+	inputReadFailed:  {"client reset", "backend reset"},
+	inputWriteFailed: {"client gone", "backend gone"},
+	inputResumed:     {"conversation", "conversation"},
+	inputBackground:  {"conversation", "conversation"},
+	inputDrain:       {"drained", "drained"},
+}
+
+func (r *relay) because(cause string) {
+	if r.cause == "" {
+		r.cause = cause
+	}
+}
+
+func (r *relay) wants(from side) bool {
+	if r.double != nil {
+		return r.double.wants(from)
+	}
+	return r.conversation.wants(from)
+}
+
+func (r *relay) wantsBackground() bool {
+	if r.double != nil {
+		return r.double.wantsBackground()
+	}
+	return r.conversation.wantsBackground()
+}
+
+// greeting says whether the conversation is still in its handshake.
+func (r *relay) greeting() bool {
+	if r.double != nil {
+		return r.double.handshaking()
+	}
+	return r.conversation.handshaking()
+}
+
+// spare says whether the backend connection can serve another client, for the driver that sees it whole.
+func (r *relay) spare() (greeting []byte, ok bool) {
+	if !r.handshaking || r.server.isClosing() {
+		return nil, false
+	}
+	if r.double != nil {
+		return r.double.spare()
+	}
+	return r.conversation.spare()
+}
+
+func (r *relay) loggedIn() {
+	r.handshaking = false
+	r.server.handshakes.Add(-1)
+}
+
+// panicked notes a panic in the session's conversation or its work.
+func (r *relay) panicked(reason any, stack []byte) {
+	r.because("panic")
+	r.server.counts.Panics.Add(1)
+	r.server.journal.write(zapcore.ErrorLevel, "session panicked", zap.Uint64("conn_id", r.id), zap.String("client", r.client),
+		zap.Any("error", reason), zap.ByteString("stack", stack))
+}
+
+// overtime notes that the client did not log in in time.
+func (r *relay) overtime() {
+	r.because("handshake timeout")
+	r.server.counts.HandshakeTimeouts.Add(1)
+	r.server.journal.write(zapcore.WarnLevel, "client did not log in in time", zap.Uint64("conn_id", r.id), zap.String("client", r.client),
+		zap.Duration("duration", time.Since(r.since)))
+}
+
+// overflow notes that a conversation had more to send than a queue may hold.
+func (r *relay) overflow(to side) {
+	r.because("queue overflow")
+	r.server.counts.Overflows.Add(1)
+	r.server.journal.write(zapcore.ErrorLevel, "queue of a session is over its bound", zap.Uint64("conn_id", r.id),
+		zap.String("client", r.client), zap.Stringer("side", to))
+}
+
+// gone is the last call: both connections are closed or given away.
+func (r *relay) gone() {
+	if r.handshaking {
+		r.loggedIn()
+	}
+	r.server.journal.write(zapcore.DebugLevel, "session ended", zap.Uint64("conn_id", r.id), zap.String("client", r.client),
+		zap.Duration("duration", time.Since(r.since)), zap.String("cause", r.cause))
+	r.server.active.Add(-1)
+	r.server.sessions.Done()
+}
+
+// info is called by the session's driver, where the conversation may be asked.
+func (r *relay) info() SessionInfo {
+	return SessionInfo{ID: r.id, Client: r.client, Since: r.since, LoggedIn: !r.handshaking}
+}

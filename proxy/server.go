@@ -1,0 +1,266 @@
+package proxy
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"runtime"
+	"runtime/debug"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"go.uber.org/zap"
+	"go.uber.org/zap/zapcore"
+
+	"tmpproxy/session"
+)
+
+const (
+	readSize   = 32 << 10        // bytes of one read
+	maxQueue   = 4 << 20         // bytes that a conversation may have waiting for one side; reading pauses long before
+	maxDiscard = 16 << 20        // bytes of a closed client's input that are thrown away
+	maxSpares  = 8               // greeted backend connections kept for other clients
+	spareAge   = 5 * time.Second // half of the server's default connect_timeout
+	reserved   = 64              // descriptors that are not for sessions
+)
+
+// Options are the settings of a Server.
+type Options struct {
+	Listen  []string // host:port, or the path of a unix socket; at least one
+	Backend string   // likewise, exactly one
+
+	ConnectTimeout   time.Duration // of dialling the backend; 0: the system's
+	HandshakeTimeout time.Duration // between the backend connection and the login; 0: none. Should be below the server's connect_timeout
+	ShutdownGrace    time.Duration // how long sessions may go on when Serve's context is done
+
+	MaxSessions   int // 0: what descriptors allow, which is the upper bound in any case
+	MaxHandshakes int // sessions that are not logged in yet; 0: no limit of its own
+
+	Driver string // "loop" (Linux), "pump", or "" for the best there is
+	Loops  int    // event loops; 0: by the number of processors
+
+	Policy *session.Policy // what is done with temporary tables
+}
+
+// Counts are a Server's counters. They only grow.
+type Counts struct {
+	Accepted          atomic.Uint64
+	RefusedSessions   atomic.Uint64 // by Options.MaxSessions
+	RefusedHandshakes atomic.Uint64 // by Options.MaxHandshakes
+	Shortages         atomic.Uint64 // connections that found no descriptors
+	DialFailures      atomic.Uint64
+	HandshakeTimeouts atomic.Uint64
+	Panics            atomic.Uint64
+	Overflows         atomic.Uint64 // sessions ended because a queue would have grown over its bound
+}
+
+// SessionInfo is what can be said of a session at one moment.
+type SessionInfo struct {
+	ID       uint64    `json:"id"`
+	Client   string    `json:"client"`
+	Since    time.Time `json:"since"`
+	LoggedIn bool      `json:"logged_in"`
+}
+
+// driver carries sessions: it moves bytes between two connections as their conversation says.
+type driver interface {
+	// carry takes over a session and its connections. greeting is what was read of the backend's greeting. It may block for as
+	// long as the session lasts. The driver calls relay.gone, of r or a copy, at the end.
+	carry(r *relay, client, backend net.Conn, greeting []byte)
+	// visit calls f for every session where its conversation may be asked.
+	visit(f func(*relay))
+	// drain tells all sessions, also those to come, that the process is going down.
+	drain()
+	// stop closes all sessions, also those to come, and returns when the driver is at rest. It may be called once.
+	stop()
+}
+
+// Server listens for clients and gives each a session with the backend.
+type Server struct {
+	options Options
+	journal *journal
+	counts  Counts
+
+	newConversation func() *conversation
+	newDouble       func() double // tests
+
+	maxSessions   int
+	maxHandshakes int
+	linger        time.Duration // how long a closed client's input is thrown away
+
+	listeners []net.Listener
+	closing   chan struct{}   // closed when no more clients are admitted
+	dialing   context.Context // done likewise
+	cancel    context.CancelFunc
+	workers   workers
+	spares    spares
+
+	mu     sync.Mutex
+	driver driver // since Serve
+
+	ids        atomic.Uint64
+	active     atomic.Int64   // sessions, those that are dialling or lingering included
+	handshakes atomic.Int64   // sessions that are not logged in yet
+	sessions   sync.WaitGroup // likewise active
+
+	probing     chan struct{} // holds one token: one Ready asks at a time
+	lastContact atomic.Int64  // when the backend was reached last: monotonic nanoseconds
+	lastFailure atomic.Int64  // when it was not
+}
+
+// NewServer makes a server of valid options. It neither listens nor dials.
+func NewServer(log *zap.Logger, o Options) (*Server, error) {
+	limit, err := descriptorLimit()
+	if err != nil {
+		return nil, err
+	}
+	s := &Server{
+		options:         o,
+		journal:         newJournal(log),
+		newConversation: newRawConversation,
+		linger:          time.Second,
+		maxSessions:     max(1, (limit-reserved)/2),
+		closing:         make(chan struct{}),
+		workers:         workers{max: max(2, runtime.GOMAXPROCS(0))},
+		spares:          spares{max: maxSpares, age: spareAge},
+		probing:         make(chan struct{}, 1),
+	}
+	s.dialing, s.cancel = context.WithCancel(context.Background())
+	if o.MaxSessions > 0 {
+		s.maxSessions = min(s.maxSessions, o.MaxSessions)
+	}
+	s.maxHandshakes = s.maxSessions
+	if o.MaxHandshakes > 0 {
+		s.maxHandshakes = min(s.maxHandshakes, o.MaxHandshakes)
+	}
+	switch {
+	case len(o.Listen) == 0 || o.Backend == "":
+		return nil, errors.New("a server needs an address to listen on and a backend")
+	case o.Driver != "" && o.Driver != "loop" && o.Driver != "pump":
+		return nil, fmt.Errorf("no driver is called %q", o.Driver)
+	}
+	return s, nil
+}
+
+// Listen binds all addresses or none.
+func (s *Server) Listen() error {
+	var all []net.Listener
+	for _, address := range s.options.Listen {
+		l, err := listen(address)
+		if err != nil {
+			for _, l := range all {
+				l.Close()
+			}
+			return err
+		}
+		all = append(all, l)
+	}
+	s.listeners = all
+	return nil
+}
+
+// Addresses returns the bound addresses in the order of Options.Listen.
+func (s *Server) Addresses() []net.Addr {
+	all := make([]net.Addr, len(s.listeners))
+	for i, l := range s.listeners {
+		all[i] = l.Addr()
+	}
+	return all
+}
+
+// Counts returns the counters, which may be read at any time.
+func (s *Server) Counts() *Counts { return &s.counts }
+
+// Serve admits clients, after Listen, until ctx is done. Then it closes the listeners and asks all sessions to end; those that
+// have not after Options.ShutdownGrace are closed. It returns when all is closed. It may be called once.
+func (s *Server) Serve(ctx context.Context) error {
+	d, err := s.newDriver()
+	if err != nil {
+		s.closeListeners()
+		return err
+	}
+	s.mu.Lock()
+	s.driver = d
+	s.mu.Unlock()
+	go s.journal.run()
+
+	var accepting sync.WaitGroup
+	for _, l := range s.listeners {
+		accepting.Go(func() { s.accept(l) })
+	}
+	<-ctx.Done()
+	close(s.closing)
+	s.closeListeners()
+	accepting.Wait()
+	s.cancel()
+	d.drain()
+	s.awaitSessions()
+	d.stop()
+	s.sessions.Wait()
+	s.spares.close()
+	s.journal.stop()
+	return nil
+}
+
+func (s *Server) newDriver() (driver, error) {
+	if s.options.Driver == "pump" || s.options.Driver == "" && runtime.GOOS != "linux" {
+		return newPump(s), nil
+	}
+	return newLoops(s, s.options.Loops)
+}
+
+// isClosing says whether no more clients are admitted.
+func (s *Server) isClosing() bool { return s.dialing.Err() != nil }
+
+func (s *Server) closeListeners() {
+	for _, l := range s.listeners {
+		l.Close() // removes a unix socket's file
+	}
+}
+
+// awaitSessions returns when no session is left, or after the grace.
+func (s *Server) awaitSessions() {
+	none := make(chan struct{})
+	go func() {
+		s.sessions.Wait()
+		close(none)
+	}()
+	grace := time.NewTimer(s.options.ShutdownGrace)
+	defer grace.Stop()
+	select {
+	case <-none:
+	case <-grace.C:
+	}
+}
+
+// Sessions describes the sessions that have a backend connection. Safe for concurrent use.
+func (s *Server) Sessions() []SessionInfo {
+	s.mu.Lock()
+	d := s.driver
+	s.mu.Unlock()
+	if d == nil {
+		return nil
+	}
+	var all []SessionInfo
+	d.visit(func(r *relay) { all = append(all, r.info()) })
+	return all
+}
+
+// panicked notes a panic that is not any session's.
+func (s *Server) panicked(reason any, stack []byte) {
+	s.counts.Panics.Add(1)
+	s.journal.write(zapcore.ErrorLevel, "event loop panicked", zap.Any("error", reason), zap.ByteString("stack", stack))
+}
+
+// attempt calls f. If f panics, stack is not nil.
+func attempt(f func()) (reason any, stack []byte) {
+	defer func() {
+		if reason = recover(); reason != nil {
+			stack = debug.Stack()
+		}
+	}()
+	f()
+	return nil, nil
+}
