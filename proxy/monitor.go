@@ -1,11 +1,9 @@
 package proxy
 
 import (
-	"bufio"
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"net"
 	"regexp"
 	"slices"
@@ -80,11 +78,11 @@ UNION ALL SELECT SPECIFIC_SCHEMA, SPECIFIC_NAME, 'PARAMETER', 'SQL', DTD_IDENTIF
 func (m *Monitor) Greeting(ctx context.Context) (wire.Greeting, error) {
 	var g wire.Greeting
 	err := m.ask(ctx, func(c net.Conn) error {
-		payload, err := readPayload(bufio.NewReader(c))
-		if err != nil {
-			return fmt.Errorf("read the greeting: %w", err)
+		packet, err := readPacket(c, nil)
+		if err == nil {
+			g, err = wire.ParseGreeting(packet[wire.HeaderSize:])
 		}
-		if g, err = wire.ParseGreeting(payload); err != nil {
+		if err != nil {
 			return fmt.Errorf("read the greeting: %w", err)
 		}
 		if g.Err != nil {
@@ -93,20 +91,6 @@ func (m *Monitor) Greeting(ctx context.Context) (wire.Greeting, error) {
 		return nil
 	})
 	return g, err
-}
-
-func readPayload(r io.Reader) ([]byte, error) {
-	var header [4]byte
-	if _, err := io.ReadFull(r, header[:]); err != nil {
-		return nil, err
-	}
-	length, _ := wire.Header(header[:])
-	if length > maxGreeting {
-		return nil, fmt.Errorf("a packet of %d bytes is none", length)
-	}
-	payload := make([]byte, length)
-	_, err := io.ReadFull(r, payload)
-	return payload, err
 }
 
 // Variables returns the global values of system variables; what the server does not know is not in the map.
@@ -267,8 +251,7 @@ func (m *Monitor) login(ctx context.Context, question func(*client.Conn) error) 
 	}
 	return m.ask(ctx, func(raw net.Conn) error {
 		dialled := func(context.Context, string, string) (net.Conn, error) { return raw, nil }
-		network := raw.RemoteAddr().Network()
-		c, err := client.ConnectWithDialer(ctx, network, m.Address, m.User, m.Password, "", dialled)
+		c, err := client.ConnectWithDialer(ctx, network(m.Address), m.Address, m.User, m.Password, "", dialled)
 		if err != nil {
 			return fmt.Errorf("log in as %s: %w", m.User, plain(err))
 		}
@@ -293,12 +276,8 @@ func plain(err error) error {
 func (m *Monitor) ask(ctx context.Context, question func(net.Conn) error) error {
 	ctx, cancel := context.WithTimeout(ctx, m.Timeout)
 	defer cancel()
-	network := "tcp"
-	if strings.HasPrefix(m.Address, "@") || strings.Contains(m.Address, "/") {
-		network = "unix"
-	}
 	var dialer net.Dialer
-	conn, err := dialer.DialContext(ctx, network, m.Address)
+	conn, err := dialer.DialContext(ctx, network(m.Address), m.Address)
 	if err != nil {
 		return err
 	}

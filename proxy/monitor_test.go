@@ -2,7 +2,6 @@ package proxy
 
 import (
 	"bufio"
-	"bytes"
 	"context"
 	"encoding/binary"
 	"errors"
@@ -63,7 +62,7 @@ func (s *scripted) serve(conn net.Conn) {
 		return
 	}
 	conn.Write(framed(0, s.greeting()))
-	if _, err := readPayload(r); err != nil {
+	if _, err := readPacket(r, nil); err != nil {
 		return
 	}
 	if s.refuse != nil {
@@ -72,11 +71,11 @@ func (s *scripted) serve(conn net.Conn) {
 	}
 	conn.Write(wire.AppendOK(nil, 2, wire.ClientProtocol41, wire.OK{Status: wire.StatusAutocommit}))
 	for {
-		command, err := readPayload(r)
-		if err != nil || command[0] != byte(wire.ComQuery) {
+		command, err := readPacket(r, nil)
+		if err != nil || command[wire.HeaderSize] != byte(wire.ComQuery) {
 			return
 		}
-		query := string(command[1:])
+		query := string(command[wire.HeaderSize+1:])
 		s.mu.Lock()
 		s.queries = append(s.queries, query)
 		s.mu.Unlock()
@@ -292,17 +291,5 @@ func TestMonitorErrors(t *testing.T) {
 	nobody := &Monitor{Address: "/nowhere/mysqld.sock", User: "watch", Timeout: time.Second}
 	if _, err := nobody.Variables(t.Context(), "sql_mode"); err == nil || !strings.Contains(err.Error(), "dial unix /nowhere/mysqld.sock") {
 		t.Errorf("got %v", err)
-	}
-}
-
-func TestReadPayload(t *testing.T) {
-	if p, err := readPayload(bytes.NewReader([]byte{2, 0, 0, 0, 'a', 'b', 'c'})); string(p) != "ab" || err != nil {
-		t.Errorf("%q %v", p, err)
-	}
-	if _, err := readPayload(bytes.NewReader([]byte{0xFF, 0xFF, 0xFF, 0})); err == nil {
-		t.Error("16 MiB pass for a greeting")
-	}
-	if _, err := readPayload(bytes.NewReader([]byte{9, 0, 0, 0, 'a'})); !errors.Is(err, io.ErrUnexpectedEOF) {
-		t.Errorf("cut short: %v", err)
 	}
 }
