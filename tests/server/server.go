@@ -231,7 +231,7 @@ func (s *Server) LogTail(lines int) string {
 	for ; lines > 0 && at > 0; lines-- {
 		at = bytes.LastIndexByte(log[:at], '\n')
 	}
-	return string(log[at+1:])
+	return string(log[min(at+1, len(log)):])
 }
 
 // Config returns the Go driver's settings for an account that may do everything, with schema as its current database.
