@@ -36,7 +36,11 @@ type proxy struct {
 // buildProxy compiles tmpproxy into dir and returns the program's path.
 func buildProxy(ctx context.Context, dir string) (string, error) {
 	program := filepath.Join(dir, "tmpproxy")
-	out, err := exec.CommandContext(ctx, "go", "build", "-o", program, "tmpproxy/cmd/tmpproxy").CombinedOutput()
+	build := exec.CommandContext(ctx, "go", "build", "-o", program, "tmpproxy/cmd/tmpproxy")
+	build.Env = append(os.Environ(), "GOTMPDIR="+dir)
+	build.SysProcAttr = server.ChildAttributes()
+	build.Cancel = func() error { return syscall.Kill(-build.Process.Pid, syscall.SIGKILL) } // with its compilers
+	out, err := build.CombinedOutput()
 	if err != nil {
 		return "", fmt.Errorf("go build ./cmd/tmpproxy: %w\n%s", err, bytes.TrimSpace(out))
 	}
