@@ -373,7 +373,7 @@ func (r *run) disconnectAll() error {
 			return fmt.Errorf("connection %s: %w", name, err)
 		}
 	}
-	return r.await("connections of the run are still there", func() (bool, error) {
+	return r.await("connections of the run are still there", 2*time.Millisecond, func() (bool, error) {
 		ids := []string{"0"}
 		for _, id := range r.threads {
 			ids = append(ids, fmt.Sprint(id))
@@ -386,8 +386,8 @@ func (r *run) disconnectAll() error {
 const patience = 10 * time.Second
 
 // await asks until the answer is true.
-func (r *run) await(failure string, ask func() (bool, error)) error {
-	for deadline := time.Now().Add(patience); ; time.Sleep(2 * time.Millisecond) {
+func (r *run) await(failure string, interval time.Duration, ask func() (bool, error)) error {
+	for deadline := time.Now().Add(patience); ; time.Sleep(interval) {
 		if ok, err := ask(); ok || err != nil {
 			return err
 		}
@@ -588,7 +588,8 @@ func (r *run) statement(c *client, verb, name, rest string) (reply rawclient.Rep
 
 // awaitBlocked waits until a client's statement waits for a lock.
 func (r *run) awaitBlocked(c *client) error {
-	return r.await("the statement does not wait for a lock", func() (bool, error) {
+	// The table of transactions is made anew only when nobody has read it for 100 ms.
+	return r.await("the statement does not wait for a lock", 110*time.Millisecond, func() (bool, error) {
 		waits, err := r.strings("SELECT trx_id FROM information_schema.innodb_trx WHERE trx_mysql_thread_id = ? AND trx_state = 'LOCK WAIT' "+
 			"UNION SELECT id FROM information_schema.processlist WHERE id = ? AND (state LIKE 'Waiting for%lock%' OR state LIKE 'User lock%')",
 			c.conn.Greeting.ThreadID, c.conn.Greeting.ThreadID)
