@@ -1,0 +1,305 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"tmpproxy/config"
+	"tmpproxy/proxy"
+	"tmpproxy/wire"
+)
+
+func newCheck() *cobra.Command {
+	command := &cobra.Command{
+		Use:   "check",
+		Short: "Validate the settings, look at the server, and say what would be done",
+		Long: `check validates the settings, connects to the server and prints what it is, which protocol capabilities are carried and
+which are cleared, and what would be done with temporary tables. With a monitor account (backend.monitor.user) it also says
+what in the server's settings, routines and triggers stands in the way. It changes nothing.`,
+		Args: noArguments,
+	}
+	load := settings(command)
+	command.RunE = func(command *cobra.Command, _ []string) error {
+		c, err := load()
+		if err != nil {
+			return err
+		}
+		return check(command.Context(), c, command.OutOrStdout())
+	}
+	return command
+}
+
+// check prints what it finds out, and returns an error when something keeps the proxy from doing what the settings say.
+func check(ctx context.Context, c *config.Config, out io.Writer) error {
+	m, err := newMonitor(c)
+	if err != nil {
+		return err
+	}
+	fmt.Fprintln(out, "the settings are valid")
+	var f findings
+	if f.greeting, err = m.Greeting(ctx); err != nil {
+		return fmt.Errorf("backend: %w", err)
+	}
+	var accountErr error
+	if m.User != "" {
+		if f.variables, accountErr = m.Variables(ctx, variables...); accountErr == nil {
+			f.bodies, f.bodiesErr = m.Bodies(ctx)
+		}
+	}
+	if err := report(out, c, &f); err != nil {
+		return err
+	}
+	if accountErr != nil {
+		return accountErr
+	}
+	if f.bodiesErr != nil && c.Rewrite.Routines != "visible" {
+		return f.bodiesErr
+	}
+	return checkIdentity(c, os.Geteuid(), owner)
+}
+
+// monitorTimeout bounds one question of the monitor account.
+const monitorTimeout = 10 * time.Second
+
+func newMonitor(c *config.Config) (*proxy.Monitor, error) {
+	password, err := c.MonitorPassword()
+	if err != nil {
+		return nil, err
+	}
+	return &proxy.Monitor{Address: c.Backend.Address, User: c.Backend.Monitor.User, Password: password,
+		Timeout: max(monitorTimeout, c.Backend.ConnectTimeout)}, nil
+}
+
+// findings are what was learnt of the server.
+type findings struct {
+	greeting  wire.Greeting
+	variables map[string]string // nil without an account
+	bodies    []proxy.Body
+	bodiesErr error // why bodies is not all
+}
+
+// variables are the server's settings that matter to what the proxy does.
+var variables = []string{
+	"lower_case_table_names", "sql_mode", "default_tmp_storage_engine", "default_storage_engine", "sql_generate_invisible_primary_key",
+	"sql_require_primary_key", "disabled_storage_engines", "enforce_storage_engine", "binlog_format", "log_bin", "init_connect",
+	"session_track_state_change", "session_track_transaction_info", "connect_timeout",
+}
+
+func report(out io.Writer, c *config.Config, f *findings) error {
+	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	line := func(name string, values ...string) {
+		for i, v := range values {
+			if i > 0 {
+				name = ""
+			}
+			fmt.Fprintf(w, "%s\t%s\n", name, v)
+		}
+	}
+	line("listen", strings.Join(c.Listen.Addresses, ", "))
+	line("backend", c.Backend.Address+": "+describeServer(&f.greeting))
+	line("carried", capabilities(f.greeting.Capabilities&wire.Carried)...)
+	line("cleared", capabilities(f.greeting.Capabilities&^wire.Carried)...)
+	line("strategy", plan(c, f.greeting.MariaDB)...)
+	if f.variables == nil {
+		line("monitor", cmp.Or(c.Backend.Monitor.User, "no account: nothing more is known of the server"))
+	} else {
+		line("monitor", c.Backend.Monitor.User)
+		for _, name := range variables {
+			if value, ok := f.variables[name]; ok {
+				line(name, cmp.Or(value, "(empty)"))
+			}
+		}
+		line("routines", describeBodies(f)...)
+	}
+	line("notes", cmp.Or(strings.Join(notes(c, f), "\n\t"), "none"))
+	for _, warning := range c.Warnings() {
+		line("warning", warning)
+	}
+	return w.Flush()
+}
+
+func describeServer(g *wire.Greeting) string {
+	flavour := "MySQL"
+	if g.MariaDB {
+		flavour = "MariaDB"
+	}
+	text := fmt.Sprintf("%s, version %s", flavour, g.Version)
+	if g.Plugin != "" {
+		text += ", logins by " + g.Plugin
+	}
+	return text
+}
+
+// capabilities returns their names, some to a line.
+func capabilities(c wire.Capability) []string {
+	if c == 0 {
+		return []string{"none"}
+	}
+	var lines []string
+	for part := range slices.Chunk(strings.Split(c.String(), "|"), 4) {
+		lines = append(lines, strings.Join(part, " "))
+	}
+	return lines
+}
+
+// plan says what is done with temporary tables.
+func plan(c *config.Config, mariaDB bool) []string {
+	r := &c.Rewrite
+	cached := []string{"InnoDB", "MEMORY", "HEAP"}
+	if mariaDB {
+		cached = append(cached, "Aria", "MyISAM") // on MySQL emptying a MyISAM table costs more than its cycle
+	}
+	const rest = "everything else is left to the server"
+	switch r.Strategy {
+	case "native":
+		return []string{"native: everything is left to the server"}
+	case "innodb":
+		if len(r.Convert) > 0 {
+			cached = slices.DeleteFunc(cached, func(engine string) bool { return slices.Contains(r.Convert, engine) })
+			return []string{
+				"innodb: ENGINE=" + strings.Join(r.Convert, ", ") + " becomes InnoDB; these tables are cached",
+				"no ENGINE, or " + strings.Join(cached, ", ") + ": cached as they are",
+				rest,
+			}
+		}
+	}
+	return []string{r.Strategy + ": no ENGINE, or " + strings.Join(cached, ", ") + ": cached as they are", rest}
+}
+
+// describeBodies counts the routines and triggers that do not come with the server.
+func describeBodies(f *findings) []string {
+	if f.bodiesErr != nil {
+		return []string{"not known: " + f.bodiesErr.Error()}
+	}
+	counts := make(map[string]int)
+	for _, b := range own(f.bodies) {
+		counts[strings.ToLower(b.Kind)]++
+	}
+	delete(counts, "parameter") // belongs to a routine that is counted
+	if len(counts) == 0 {
+		return []string{"none"}
+	}
+	var parts []string
+	for _, kind := range []string{"procedure", "function", "package", "package body", "trigger"} {
+		if n := counts[kind]; n > 0 {
+			parts = append(parts, kind+" "+strconv.Itoa(n))
+		}
+	}
+	return []string{strings.Join(parts, ", ")}
+}
+
+func own(bodies []proxy.Body) []proxy.Body {
+	return slices.DeleteFunc(slices.Clone(bodies), proxy.Body.System)
+}
+
+// notes says what in the server's settings stands in the way of the plan, or changes what it comes to.
+func notes(c *config.Config, f *findings) []string {
+	var list []string
+	note := func(when bool, format string, args ...any) {
+		if when {
+			list = append(list, fmt.Sprintf(format, args...))
+		}
+	}
+	g, v := &f.greeting, f.variables
+	is := func(name string, values ...string) bool {
+		return slices.ContainsFunc(values, func(value string) bool { return strings.EqualFold(v[name], value) })
+	}
+	oldest := 80000
+	if g.MariaDB {
+		oldest = 100500
+	}
+	note(g.VersionID < oldest, "the server is older than the ones that the proxy is tested with (MySQL 9.7; MariaDB 10.5, 10.11, 11.8)")
+	if v == nil || c.Rewrite.Strategy == "native" {
+		return list
+	}
+	converts := c.Rewrite.Strategy == "innodb" && len(c.Rewrite.Convert) > 0
+
+	for _, name := range []string{"InnoDB", "MEMORY", "MyISAM"} {
+		disabled := slices.ContainsFunc(strings.Split(v["disabled_storage_engines"], ","), func(engine string) bool {
+			return strings.EqualFold(strings.TrimSpace(engine), name)
+		})
+		switch {
+		case disabled && name == "InnoDB":
+			note(converts, "disabled_storage_engines has InnoDB: nothing can be converted, tables stay as the application asks")
+		case disabled:
+			note(converts && slices.Contains(c.Rewrite.Convert, name), "disabled_storage_engines has %s: statements that the server refuses succeed with InnoDB", name)
+		}
+	}
+	engine := v["enforce_storage_engine"]
+	note(engine != "" && !is("enforce_storage_engine", "InnoDB", "MEMORY", "Aria", "MyISAM"),
+		"enforce_storage_engine is %s: tables of that engine are emptied as if they held their own rows; use strategy native", engine)
+	note(engine != "" && converts && !is("enforce_storage_engine", "InnoDB"), "enforce_storage_engine is %s: nothing becomes InnoDB", engine)
+
+	engine = cmp.Or(v["default_tmp_storage_engine"], v["default_storage_engine"])
+	note(engine != "" && !strings.EqualFold(engine, "InnoDB") && !strings.EqualFold(engine, "MEMORY"),
+		"a CREATE without ENGINE makes %s tables", engine)
+	note(is("sql_generate_invisible_primary_key", "ON", "1"),
+		"sql_generate_invisible_primary_key is ON: what would become InnoDB without a primary key is left to the server")
+	note(is("sql_require_primary_key", "ON", "1"), "sql_require_primary_key is ON: a CREATE without a primary key fails, with the proxy as without")
+	note(is("binlog_format", "STATEMENT") && is("log_bin", "ON", "1") && converts,
+		"binlog_format is STATEMENT: with READ COMMITTED, statements that write to a converted table fail with error 1665")
+	note(v["init_connect"] != "", "init_connect is set: what it changes in a session is not seen by the proxy")
+	note(is("session_track_state_change", "ON", "1"), "session_track_state_change is ON: sessions of clients that track it are left to the server")
+	note(v["session_track_transaction_info"] != "" && !is("session_track_transaction_info", "OFF", "0"),
+		"session_track_transaction_info is %s: sessions of clients that track it are left to the server", v["session_track_transaction_info"])
+	if seconds, err := strconv.Atoi(v["connect_timeout"]); err == nil {
+		note(c.Limits.HandshakeTimeout >= time.Duration(seconds)*time.Second,
+			"limits.handshake_timeout (%s) is not below the server's connect_timeout (%d s): clients that never log in count as errors of the proxy's host",
+			c.Limits.HandshakeTimeout, seconds)
+	}
+	return append(list, routineNotes(c, f)...)
+}
+
+// routineNotes says what the server's routines and triggers mean for the plan.
+func routineNotes(c *config.Config, f *findings) []string {
+	if f.bodiesErr != nil {
+		var rights *proxy.RightsError
+		if errors.As(f.bodiesErr, &rights) {
+			return []string{"routines and triggers cannot be read: the account needs " + strings.Join(rights.Missing, ", ")}
+		}
+		return nil
+	}
+	var triggers, routines, opaque int
+	for _, b := range own(f.bodies) {
+		if b.Opaque() {
+			opaque++
+		}
+		switch b.Kind {
+		case "TRIGGER":
+			triggers++
+		case "PARAMETER":
+		default:
+			routines++
+		}
+	}
+	var list []string
+	switch c.Rewrite.Routines {
+	case "visible":
+		if routines > 0 {
+			list = append(list, "CALL and stored functions give parked tables back first; rewrite.routines: scan avoids that where no body names the table")
+		}
+		if triggers > 0 {
+			list = append(list, "triggers are trusted not to use a temporary table's name; rewrite.routines: scan reads them")
+		}
+	case "scan":
+		if opaque > 0 {
+			list = append(list, fmt.Sprintf("%d bodies cannot be read or are in another language than SQL: they may name any table, so everything is left to the server", opaque))
+		}
+	case "none":
+		if triggers+routines > 0 {
+			list = append(list, "rewrite.routines is none and there are some: everything is left to the server")
+		}
+	}
+	return list
+}

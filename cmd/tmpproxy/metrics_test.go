@@ -1,0 +1,95 @@
+package main
+
+import (
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/testutil/promlint"
+	"go.uber.org/zap"
+
+	"tmpproxy/proxy"
+	"tmpproxy/session"
+)
+
+// labels are the label names that metrics may have. The values of each come from a fixed list: never from a client, a statement
+// or a name of the server's.
+var labels = []string{"answered_by", "class", "reason", "result", "version", "go"}
+
+var descPattern = regexp.MustCompile(`^Desc\{fqName: "([^"]*)", help: "(.*)", unit: "[^"]*", constLabels: \{([^}]*)\}, variableLabels: \{([^}]*)\}\}$`)
+
+// ownCollectors returns the collectors of all metrics that begin with tmpproxy_, but for the build.
+func ownCollectors(t *testing.T) []prometheus.Collector {
+	t.Helper()
+	server, err := proxy.NewServer(zap.NewNop(), proxy.Options{
+		Listen: []string{"127.0.0.1:0"}, Backend: "127.0.0.1:1", Policy: &session.Policy{Strategy: session.StrategyNative},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return append(server.Collectors(), newReloads(prometheus.NewRegistry()))
+}
+
+func TestMetricNames(t *testing.T) {
+	descs := make(chan *prometheus.Desc)
+	list := ownCollectors(t)
+	go func() {
+		defer close(descs)
+		for _, c := range list {
+			c.Describe(descs)
+		}
+	}()
+	seen := 0
+	for desc := range descs {
+		seen++
+		match := descPattern.FindStringSubmatch(desc.String())
+		if match == nil {
+			t.Errorf("cannot read %s", desc)
+			continue
+		}
+		name, help := match[1], match[2]
+		if !strings.HasPrefix(name, "tmpproxy_") {
+			t.Errorf("%s lacks the prefix", name)
+		}
+		if help == "" || !strings.HasSuffix(help, ".") {
+			t.Errorf("%s: help is no sentence: %q", name, help)
+		}
+		for part := range strings.SplitSeq(name, "_") {
+			if slices.Contains([]string{"ms", "us", "ns", "milliseconds", "microseconds", "nanoseconds", "minutes", "kb", "mb", "kib", "mib", "kilobytes", "percent"}, part) {
+				t.Errorf("%s: %s is no base unit", name, part)
+			}
+		}
+		for label := range strings.SplitSeq(match[4], ",") {
+			if label != "" && !slices.Contains(labels, label) {
+				t.Errorf("%s: label %s is not on the list of bounded ones", name, label)
+			}
+		}
+	}
+	if seen < 10 {
+		t.Errorf("only %d metrics", seen)
+	}
+}
+
+// TestMetricLint reads what is really served.
+func TestMetricLint(t *testing.T) {
+	s := serve(t, nil, "--backend.address="+startBackend(t).address())
+	c := connect(t, "tcp", s.listen[0])
+	c.query("SELECT 1")
+	c.query("CREATE TEMPORARY TABLE d.t (a INT) ENGINE=MEMORY") // a backend that answers everything with OK will do
+	_, text := s.get("/metrics")
+	problems, err := promlint.New(strings.NewReader(text)).Lint()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, p := range problems {
+		t.Errorf("%s: %s", p.Metric, p.Text)
+	}
+	for _, family := range regexp.MustCompile(`(?m)^# TYPE (\S+)`).FindAllStringSubmatch(text, -1) {
+		name := family[1]
+		if !slices.ContainsFunc([]string{"tmpproxy_", "go_", "process_"}, func(prefix string) bool { return strings.HasPrefix(name, prefix) }) {
+			t.Errorf("%s: whose is it?", name)
+		}
+	}
+}

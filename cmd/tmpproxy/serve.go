@@ -1,0 +1,261 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"os/signal"
+	"runtime"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/spf13/cobra"
+	"go.uber.org/zap"
+
+	"tmpproxy/admin"
+	"tmpproxy/config"
+	"tmpproxy/proxy"
+	"tmpproxy/session"
+)
+
+func newServe() *cobra.Command {
+	command := &cobra.Command{
+		Use:   "serve",
+		Short: "Run the proxy",
+		Long: `serve runs the proxy until SIGTERM or SIGINT. The first one stops accepting clients, lets transactions end for up to
+shutdown.grace and closes sessions between statements; the second one ends the process at once. SIGHUP reads the settings
+again: those that cannot change while running are named in the log and wait for the next start.`,
+		Args: noArguments,
+	}
+	load := settings(command)
+	command.RunE = func(command *cobra.Command, _ []string) error {
+		signals := make(chan os.Signal, 4)
+		signal.Notify(signals, syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)
+		defer signal.Stop(signals)
+		signal.Ignore(syscall.SIGPIPE) // whoever reads the log may leave; clients are served all the same
+		c, err := load()
+		if err != nil {
+			return err
+		}
+		level := zap.NewAtomicLevelAt(levelOf(c.Log.Level))
+		log := newLogger(command.ErrOrStderr(), c.Log.Format, level)
+		defer log.Sync() // standard error needs none, a file does
+		s, err := newService(c, log, level)
+		if err != nil {
+			return err
+		}
+		s.load = load
+		return s.run(signals)
+	}
+	return command
+}
+
+// signalError says that a signal ended the process, as it should.
+type signalError struct{ signal syscall.Signal }
+
+func (e *signalError) Error() string { return "ended by signal: " + e.signal.String() }
+
+// relay is what serve asks of a proxy.Server.
+type relay interface {
+	Serve(context.Context) error
+	SetPolicy(*session.Policy)
+}
+
+// service is a running proxy with what belongs to it. Its fields are used by one goroutine, but for those that say otherwise.
+type service struct {
+	log     *zap.Logger
+	level   zap.AtomicLevel
+	load    func() (*config.Config, error)
+	started *config.Config // the settings at the start: those that are not live stay as they were
+	running *config.Config // the settings that were read last
+	relay   relay
+	admin   *admin.Server // nil when there is none
+
+	draining atomic.Bool // read by requests for /readyz
+	reloads  *prometheus.CounterVec
+}
+
+// newService opens all listeners. Nothing is served yet.
+func newService(c *config.Config, log *zap.Logger, level zap.AtomicLevel) (*service, error) {
+	if err := checkIdentity(c, os.Geteuid(), owner); err != nil {
+		return nil, err
+	}
+	policy, err := newPolicy(c)
+	if err != nil {
+		return nil, err
+	}
+	monitor, err := newMonitor(c)
+	if err != nil {
+		return nil, err
+	}
+	server, err := proxy.NewServer(log, proxy.Options{
+		Listen:           c.Listen.Addresses,
+		Backend:          c.Backend.Address,
+		ConnectTimeout:   c.Backend.ConnectTimeout,
+		HandshakeTimeout: c.Limits.HandshakeTimeout,
+		ShutdownGrace:    c.Shutdown.Grace,
+		MaxSessions:      c.Limits.MaxSessions,
+		MaxHandshakes:    c.Limits.MaxHandshakes,
+		Driver:           driver(c),
+		Loops:            c.Relay.Loops,
+		MaxCreate:        c.Rewrite.MaxCreate,
+		Policy:           policy,
+		Monitor:          monitor,
+	})
+	if err != nil {
+		return nil, err
+	}
+	s := &service{log: log, level: level, started: c, running: c, relay: server}
+	registry := newRegistry()
+	s.reloads = newReloads(registry)
+	registry.MustRegister(server.Collectors()...)
+
+	if err := server.Listen(); err != nil {
+		return nil, err
+	}
+	adminAddress := "none"
+	if c.Admin.Address != "" {
+		s.admin = admin.New(log, admin.Options{
+			Network: config.Network(c.Admin.Address), Address: c.Admin.Address, Hosts: c.Admin.Hosts, PProf: c.Admin.PProf,
+			Metrics: registry,
+			Ready: func(ctx context.Context) error {
+				if s.draining.Load() {
+					return errors.New("shutting down")
+				}
+				return server.Ready(ctx)
+			},
+			Pages: map[string]func() any{
+				"/api/sessions": func() any { return server.Sessions() },
+				"/api/shapes":   func() any { return server.Shapes() },
+				"/api/version":  func() any { return thisBuild() },
+			},
+		})
+		if err := s.admin.Listen(); err != nil {
+			return nil, err
+		}
+		adminAddress = s.admin.Addr().String()
+	}
+	for _, warning := range c.Warnings() {
+		log.Warn(warning)
+	}
+	log.Info("serving", zap.Strings("listen", texts(server.Addresses())), zap.String("backend", c.Backend.Address),
+		zap.String("strategy", c.Rewrite.Strategy), zap.String("admin", adminAddress), zap.String("version", thisBuild().Version))
+	return s, nil
+}
+
+// driver returns the name of the driver asked for, or "" where there are no event loops.
+func driver(c *config.Config) string {
+	if c.Relay.Driver == "loop" && runtime.GOOS != "linux" {
+		return ""
+	}
+	return c.Relay.Driver
+}
+
+func texts(addresses []net.Addr) []string {
+	list := make([]string, len(addresses))
+	for i, a := range addresses {
+		list[i] = a.String()
+	}
+	return list
+}
+
+// adminFarewell bounds how long the process waits for requests under way when it ends.
+const adminFarewell = time.Second
+
+// run serves until a signal or a failure ends it. After a first signal it ends when all sessions have; after a second one the
+// caller must end the process, whatever still runs.
+func (s *service) run(signals <-chan os.Signal) error {
+	ctx, drain := context.WithCancel(context.Background())
+	defer drain()
+	ended := make(chan error, 1)
+	go func() { ended <- s.relay.Serve(ctx) }()
+	if s.admin != nil {
+		go func() {
+			if err := s.admin.Serve(); err != nil {
+				s.log.Error("admin server ended", zap.Error(err)) // clients are served all the same
+			}
+		}()
+	}
+
+	var first *signalError
+	for {
+		select {
+		case err := <-ended:
+			if s.admin != nil {
+				ctx, cancel := context.WithTimeout(context.Background(), adminFarewell)
+				defer cancel()
+				_ = s.admin.Shutdown(ctx) // who still reads is cut off
+			}
+			if err != nil {
+				return err
+			}
+			s.log.Info("stopped")
+			if first != nil {
+				return first
+			}
+			return nil
+		case received := <-signals:
+			sig := received.(syscall.Signal)
+			switch {
+			case sig == syscall.SIGHUP:
+				s.reload()
+			case first == nil:
+				first = &signalError{sig}
+				s.draining.Store(true)
+				s.log.Info("shutting down", zap.String("signal", sig.String()), zap.Duration("grace", s.started.Shutdown.Grace))
+				drain()
+			default:
+				s.log.Warn("ended at once by a second signal", zap.String("signal", sig.String()))
+				return &signalError{sig}
+			}
+		}
+	}
+}
+
+// reload reads the settings again and puts into force what can change while running: all of it, or nothing when there is a fault.
+func (s *service) reload() {
+	applied, waiting, err := s.apply()
+	if err != nil {
+		s.reloads.WithLabelValues("failure").Inc()
+		s.log.Error("settings not reloaded: the old ones stay in force", zap.Error(err))
+		return
+	}
+	s.reloads.WithLabelValues("success").Inc()
+	s.log.Info("settings reloaded", zap.Strings("applied", applied), zap.String("strategy", s.running.Rewrite.Strategy))
+	if len(waiting) > 0 {
+		s.log.Warn("settings that take a restart were changed", zap.Strings("keys", waiting))
+	}
+}
+
+// apply returns the keys that it put into force and those whose values differ from the ones at the start and wait for the next.
+func (s *service) apply() (applied, waiting []string, err error) {
+	next, err := s.load()
+	if err != nil {
+		return nil, nil, err
+	}
+	if next.Rewrite.Routines != "visible" && s.started.Backend.Monitor.User == "" {
+		return nil, nil, fmt.Errorf("rewrite.routines: %s needs the monitor account, which takes a restart", next.Rewrite.Routines)
+	}
+	policy, err := newPolicy(next)
+	if err != nil {
+		return nil, nil, err
+	}
+	s.relay.SetPolicy(policy)
+	s.level.SetLevel(levelOf(next.Log.Level))
+	for _, k := range s.running.Changed(next) {
+		if k.Live {
+			applied = append(applied, k.Name)
+		}
+	}
+	for _, k := range s.started.Changed(next) {
+		if !k.Live {
+			waiting = append(waiting, k.Name)
+		}
+	}
+	s.running = next
+	return applied, waiting, nil
+}

@@ -1,0 +1,211 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/spf13/pflag"
+	"go.uber.org/zap"
+	"go.uber.org/zap/zapcore"
+
+	"tmpproxy/config"
+	"tmpproxy/rewrite"
+	"tmpproxy/session"
+)
+
+// configured returns the settings of these flags.
+func configured(t *testing.T, args ...string) *config.Config {
+	t.Helper()
+	flags := pflag.NewFlagSet("test", pflag.ContinueOnError)
+	config.AddFlags(flags)
+	if err := flags.Parse(args); err != nil {
+		t.Fatal(err)
+	}
+	c, err := config.Load("", flags)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+func TestPolicy(t *testing.T) {
+	defaults, err := newPolicy(configured(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	engines, err := rewrite.ParseEngineSet([]string{"MEMORY", "HEAP", "MyISAM"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !engines.Has(rewrite.EngineMemory) || !engines.Has(rewrite.EngineMyISAM) || engines.Has(rewrite.EngineInnoDB) {
+		t.Errorf("engines %b", engines)
+	}
+	if want := (session.Policy{Strategy: session.StrategyInnoDB, Convert: engines, Routines: session.RoutinesVisible, OnHazard: session.HazardCount,
+		MaxStatement: 64 << 10, MaxParked: 64, ParkTTL: int64(10 * time.Minute), MaxAge: int64(time.Hour)}); *defaults != want {
+		t.Errorf("by default %+v, want %+v", *defaults, want)
+	}
+	other, err := newPolicy(configured(t, "--rewrite.strategy=keep", "--rewrite.convert=", "--rewrite.fidelity=strict", "--rewrite.routines=scan", "--backend.monitor.user=m",
+		"--rewrite.on_hazard=native", "--rewrite.max_statement=1MiB", "--rewrite.max_parked=3", "--rewrite.park_ttl=1s", "--rewrite.max_age=2s"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := (session.Policy{Strategy: session.StrategyKeep, Strict: true, Routines: session.RoutinesScan, OnHazard: session.HazardNative,
+		MaxStatement: 1 << 20, MaxParked: 3, ParkTTL: int64(time.Second), MaxAge: int64(2 * time.Second)}); *other != want {
+		t.Errorf("got %+v, want %+v", *other, want)
+	}
+}
+
+// TestWords compares the words that the configuration admits with those that are understood here.
+func TestWords(t *testing.T) {
+	for key, words := range map[string][]string{
+		"rewrite.strategy":  {"innodb", "keep", "native"},
+		"rewrite.routines":  {"visible", "scan", "none"},
+		"rewrite.on_hazard": {"count", "native"},
+		"rewrite.convert":   {"MEMORY", "HEAP", "MyISAM"},
+		"rewrite.fidelity":  {"standard", "strict"},
+		"log.level":         {"debug", "info", "warn", "error"},
+	} {
+		flags := pflag.NewFlagSet("test", pflag.ContinueOnError)
+		config.AddFlags(flags)
+		if err := flags.Parse([]string{"--" + key + "=?"}); err != nil {
+			t.Fatal(err)
+		}
+		_, err := config.Load("", flags)
+		if err == nil || !strings.HasSuffix(err.Error(), "is none of "+strings.Join(words, ", ")) {
+			t.Errorf("%s admits other words: %v", key, err)
+		}
+		for _, word := range words {
+			c := configured(t, "--"+key+"="+word, "--backend.monitor.user=m")
+			if _, err := newPolicy(c); err != nil {
+				t.Errorf("%s=%s: %v", key, word, err)
+			}
+			if level, err := zapcore.ParseLevel(c.Log.Level); err != nil || level != levelOf(c.Log.Level) {
+				t.Errorf("%s=%s: %v %v", key, word, level, err)
+			}
+		}
+	}
+}
+
+func TestIdentity(t *testing.T) {
+	const socket = "--backend.address=/run/mysqld/mysqld.sock"
+	for _, test := range []struct {
+		name  string
+		args  []string
+		euid  int
+		owner int // -1: not known
+		want  string
+	}{
+		{"TCP as root", nil, 0, 0, ""},
+		{"socket as another user", []string{socket}, 1000, 27, ""},
+		{"socket that is not there", []string{socket}, 1000, -1, ""},
+		{"socket as root", []string{socket}, 0, 27, "every client would reach the server as root"},
+		{"socket as root, owner not known", []string{socket}, 0, -1, "as root"},
+		{"socket as the server's user", []string{socket}, 27, 27, "as the user it runs as (uid 27)"},
+		{"allowed", []string{socket, "--backend.allow_peer_identity"}, 0, 0, ""},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			err := checkIdentity(configured(t, test.args...), test.euid, func(path string) (int, bool) {
+				if path != "/run/mysqld/mysqld.sock" {
+					t.Errorf("asked for the owner of %s", path)
+				}
+				return test.owner, test.owner >= 0
+			})
+			if test.want == "" {
+				if err != nil {
+					t.Error(err)
+				}
+				return
+			}
+			var faults *config.Error
+			if !errors.As(err, &faults) || !strings.Contains(err.Error(), test.want) {
+				t.Errorf("got %v", err)
+			}
+		})
+	}
+}
+
+func TestLogger(t *testing.T) {
+	for _, format := range []string{"json", "console"} {
+		var out bytes.Buffer
+		level := zap.NewAtomicLevelAt(levelOf("warn"))
+		log := newLogger(&out, format, level)
+		log.Info("not this")
+		log.Warn("this", zap.Duration("duration", 1500*time.Millisecond))
+		level.SetLevel(levelOf("info"))
+		log.Info("and that")
+		text := out.String()
+		if strings.Contains(text, "not this") || !strings.Contains(text, "and that") || strings.Count(text, "\n") != 2 {
+			t.Errorf("%s: %s", format, text)
+		}
+		if format == "json" {
+			var record struct {
+				Level, Time, Message string
+				Duration             float64
+			}
+			if err := json.Unmarshal(bytes.SplitN(out.Bytes(), []byte("\n"), 2)[0], &record); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := time.Parse(time.RFC3339Nano, record.Time); err != nil || record.Level != "warn" || record.Message != "this" || record.Duration != 1.5 {
+				t.Errorf("%+v %v", record, err)
+			}
+		}
+	}
+}
+
+// policies remembers what a reload put into force.
+type policies struct {
+	relay
+	list []*session.Policy
+}
+
+func (p *policies) SetPolicy(policy *session.Policy) { p.list = append(p.list, policy) }
+
+func TestApply(t *testing.T) {
+	var taken policies
+	var next *config.Config
+	var fault error
+	start := configured(t)
+	s := service{level: zap.NewAtomicLevel(), started: start, running: start, relay: &taken, load: func() (*config.Config, error) { return next, fault }}
+	for _, step := range []struct {
+		name             string
+		args             []string
+		fault            error
+		applied, waiting []string
+		strategy         session.Strategy
+		level            zapcore.Level
+		wantErr          string
+	}{
+		{"nothing new", nil, nil, nil, nil, session.StrategyInnoDB, zap.InfoLevel, ""},
+		{"strategy and a listener", []string{"--rewrite.strategy=native", "--listen.addresses=:1"}, nil, []string{"rewrite.strategy"}, []string{"listen.addresses"}, session.StrategyNative, zap.InfoLevel, ""},
+		{"the same again", []string{"--rewrite.strategy=native", "--listen.addresses=:1"}, nil, nil, []string{"listen.addresses"}, session.StrategyNative, zap.InfoLevel, ""},
+		{"a fault", nil, errors.New("rewrite.max_age: has no unit"), nil, nil, session.StrategyNative, zap.InfoLevel, "has no unit"},
+		{"bodies without the account", []string{"--rewrite.strategy=keep", "--log.level=debug", "--rewrite.routines=scan", "--backend.monitor.user=m"}, nil, nil, nil, session.StrategyNative, zap.InfoLevel,
+			"rewrite.routines: scan needs the monitor account, which takes a restart"},
+		{"level, and the listener as it was", []string{"--rewrite.strategy=native", "--log.level=debug"}, nil, []string{"log.level"}, nil, session.StrategyNative, zap.DebugLevel, ""},
+		{"all as at the start", nil, nil, []string{"rewrite.strategy", "log.level"}, nil, session.StrategyInnoDB, zap.InfoLevel, ""},
+	} {
+		t.Run(step.name, func(t *testing.T) {
+			next, fault = configured(t, step.args...), step.fault
+			before := s.running
+			applied, waiting, err := s.apply()
+			if step.wantErr != "" {
+				if err == nil || !strings.Contains(err.Error(), step.wantErr) || s.running != before {
+					t.Errorf("got %v", err)
+				}
+			} else if err != nil {
+				t.Error(err)
+			}
+			if !slices.Equal(applied, step.applied) || !slices.Equal(waiting, step.waiting) {
+				t.Errorf("applied %v, waiting %v", applied, waiting)
+			}
+			if last := taken.list[len(taken.list)-1]; last.Strategy != step.strategy || s.level.Level() != step.level {
+				t.Errorf("in force: strategy %v, level %v", last.Strategy, s.level.Level())
+			}
+		})
+	}
+}
