@@ -34,7 +34,7 @@ type Config struct {
 	}
 	Rewrite struct {
 		Strategy     string   // innodb, keep or native
-		Convert      []string // of MEMORY, HEAP, MyISAM
+		Convert      []string // of MEMORY, HEAP, MyISAM, Aria
 		Fidelity     string   // standard or strict
 		Routines     string   // visible, scan or none
 		OnHazard     string   // count or native

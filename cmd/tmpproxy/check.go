@@ -156,7 +156,7 @@ func capabilities(c wire.Capability) []string {
 // plan says what is done with temporary tables.
 func plan(c *config.Config, mariaDB bool) []string {
 	r := &c.Rewrite
-	cached := []string{"InnoDB", "MEMORY", "HEAP"}
+	cached := []string{"InnoDB", "MEMORY"} // which HEAP is another name of
 	if mariaDB {
 		cached = append(cached, "Aria", "MyISAM") // on MySQL emptying a MyISAM table costs more than its cycle
 	}
@@ -166,7 +166,7 @@ func plan(c *config.Config, mariaDB bool) []string {
 		return []string{"native: everything is left to the server"}
 	case "innodb":
 		if len(r.Convert) > 0 {
-			cached = slices.DeleteFunc(cached, func(engine string) bool { return slices.Contains(r.Convert, engine) })
+			cached = slices.DeleteFunc(cached, func(engine string) bool { return converted(c, engine) })
 			return []string{
 				"innodb: ENGINE=" + strings.Join(r.Convert, ", ") + " becomes InnoDB; these tables are cached",
 				"no ENGINE, or " + strings.Join(cached, ", ") + ": cached as they are",
@@ -175,6 +175,12 @@ func plan(c *config.Config, mariaDB bool) []string {
 		}
 	}
 	return []string{r.Strategy + ": no ENGINE, or " + strings.Join(cached, ", ") + ": cached as they are", rest}
+}
+
+// converted says whether strategy innodb converts an engine.
+func converted(c *config.Config, engine string) bool {
+	list := c.Rewrite.Convert
+	return slices.Contains(list, engine) || engine == "MEMORY" && slices.Contains(list, "HEAP")
 }
 
 // describeBodies counts the routines and triggers that do not come with the server.
@@ -233,7 +239,7 @@ func notes(c *config.Config, f *findings) []string {
 		case disabled && name == "InnoDB":
 			note(converts, "disabled_storage_engines has InnoDB: nothing can be converted, tables stay as the application asks")
 		case disabled:
-			note(converts && slices.Contains(c.Rewrite.Convert, name), "disabled_storage_engines has %s: statements that the server refuses succeed with InnoDB", name)
+			note(converts && converted(c, name), "disabled_storage_engines has %s: statements that the server refuses succeed with InnoDB", name)
 		}
 	}
 	engine := v["enforce_storage_engine"]

@@ -52,7 +52,7 @@ listen                  127.0.0.1:3307
 backend                 127.0.0.1:3306: MariaDB, version 5.5.5-10.11.19-MariaDB, logins by mysql_native_password
 carried                 CLIENT_PROTOCOL_41 MARIADB_CLIENT_CACHE_METADATA
 cleared                 MARIADB_CLIENT_COM_MULTI
-strategy                keep: no ENGINE, or InnoDB, MEMORY, HEAP, Aria, MyISAM: cached as they are
+strategy                keep: no ENGINE, or InnoDB, MEMORY, Aria, MyISAM: cached as they are
                         everything else is left to the server
 monitor                 watch
 sql_mode                (empty)
@@ -84,9 +84,11 @@ func TestPlan(t *testing.T) {
 		want    string
 	}{
 		{[]string{"--rewrite.strategy=native"}, false, "native: everything is left to the server"},
-		{[]string{"--rewrite.strategy=keep"}, false, "keep: no ENGINE, or InnoDB, MEMORY, HEAP: cached as they are"},
-		{[]string{"--rewrite.convert=MEMORY"}, true, "innodb: ENGINE=MEMORY becomes InnoDB; these tables are cached|no ENGINE, or InnoDB, HEAP, Aria, MyISAM: cached"},
-		{[]string{"--rewrite.convert="}, false, "innodb: no ENGINE, or InnoDB, MEMORY, HEAP: cached as they are"},
+		{[]string{"--rewrite.strategy=keep"}, false, "keep: no ENGINE, or InnoDB, MEMORY: cached as they are"},
+		{[]string{"--rewrite.convert=MEMORY"}, true, "innodb: ENGINE=MEMORY becomes InnoDB; these tables are cached|no ENGINE, or InnoDB, Aria, MyISAM: cached"},
+		{[]string{"--rewrite.convert=HEAP"}, false, "innodb: ENGINE=HEAP becomes InnoDB; these tables are cached|no ENGINE, or InnoDB: cached"},
+		{[]string{"--rewrite.convert=MyISAM"}, false, "innodb: ENGINE=MyISAM becomes InnoDB; these tables are cached|no ENGINE, or InnoDB, MEMORY: cached"},
+		{[]string{"--rewrite.convert="}, false, "innodb: no ENGINE, or InnoDB, MEMORY: cached as they are"},
 	} {
 		if got := strings.Join(plan(configured(t, test.args...), test.mariaDB), "|"); !strings.HasPrefix(got, test.want) {
 			t.Errorf("%v: %s", test.args, got)

@@ -66,7 +66,7 @@ func TestWords(t *testing.T) {
 		"rewrite.strategy":  {"innodb", "keep", "native"},
 		"rewrite.routines":  {"visible", "scan", "none"},
 		"rewrite.on_hazard": {"count", "native"},
-		"rewrite.convert":   {"MEMORY", "HEAP", "MyISAM"},
+		"rewrite.convert":   {"MEMORY", "HEAP", "MyISAM", "Aria"},
 		"rewrite.fidelity":  {"standard", "strict"},
 		"log.level":         {"debug", "info", "warn", "error"},
 	} {
