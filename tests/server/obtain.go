@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"strings"
 	"syscall"
+	"time"
 )
 
 //go:embed obtain.sh
@@ -21,6 +22,10 @@ var obtainScript []byte
 func Obtain(ctx context.Context, kind Kind) (string, error) {
 	c := exec.CommandContext(ctx, "bash", "-s", "--", string(kind))
 	c.Stdin = bytes.NewReader(obtainScript)
+	// The script takes what it began away when it is asked to end, its downloads with it.
+	c.SysProcAttr = ChildAttributes()
+	c.Cancel = func() error { return syscall.Kill(-c.Process.Pid, syscall.SIGTERM) }
+	c.WaitDelay = 10 * time.Second
 	var out, diagnostics bytes.Buffer
 	c.Stdout = &out
 	c.Stderr = &diagnostics
