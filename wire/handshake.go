@@ -131,8 +131,8 @@ func flavour(version string, caps Capability) (mariadb bool, id int) {
 	return mariadb, id
 }
 
-// MaskGreeting clears in place every capability outside carried. An ERR in place of a greeting is left as it is.
-// ClientProgress is kept for MariaDB only.
+// MaskGreeting clears in place every capability outside carried, but for ClientLongPassword: it says how to read the
+// packet. ClientProgress is kept for MariaDB only. An ERR in place of a greeting is left as it is.
 func MaskGreeting(payload []byte, carried Capability) error {
 	if len(payload) > 0 && payload[0] == headerErr {
 		return nil
@@ -141,6 +141,7 @@ func MaskGreeting(payload []byte, carried Capability) error {
 	if err != nil {
 		return fmt.Errorf("mask greeting: %w", err)
 	}
+	carried |= ClientLongPassword
 	extended := Capability(f[greetingCapabilities]).extended()
 	if !extended {
 		carried &^= ClientProgress
@@ -238,12 +239,14 @@ func ParseLogin(payload []byte, server Capability) (Login, error) {
 	return l, nil
 }
 
-// MaskLogin clears in place every capability outside carried, in a login as in an SSLRequest. Servers honour bits they
-// never offered, so carried should be what the masked greeting offered.
+// MaskLogin clears in place every capability outside carried, in a login as in an SSLRequest, but for
+// ClientLongPassword: it says how to read the packet. Servers honour bits they never offered, so carried should be what
+// the masked greeting offered.
 func MaskLogin(payload []byte, carried Capability) error {
 	if len(payload) < oldLoginUser {
 		return fmt.Errorf("mask login: %w", errShort)
 	}
+	carried |= ClientLongPassword
 	if low := Capability(binary.LittleEndian.Uint16(payload)); !low.Has(ClientProtocol41) {
 		maskBytes(payload[:2], carried)
 		return nil
