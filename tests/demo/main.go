@@ -98,7 +98,7 @@ func run(ctx context.Context, made *cleanup, duration time.Duration, choice stri
 	}
 	made.add(func() error { return os.RemoveAll(dir) })
 
-	say("building tmpproxy")
+	say("building tmpproxy; the first time takes a minute or two")
 	program, err := buildProxy(ctx, dir)
 	if err != nil {
 		return err

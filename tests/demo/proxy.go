@@ -40,9 +40,9 @@ func buildProxy(ctx context.Context, dir string) (string, error) {
 	build.Env = append(os.Environ(), "GOTMPDIR="+dir)
 	build.SysProcAttr = server.ChildAttributes()
 	build.Cancel = func() error { return syscall.Kill(-build.Process.Pid, syscall.SIGKILL) } // with its compilers
-	out, err := build.CombinedOutput()
-	if err != nil {
-		return "", fmt.Errorf("go build ./cmd/tmpproxy: %w\n%s", err, bytes.TrimSpace(out))
+	build.Stderr = os.Stderr                                                                 // the first time it downloads modules, and says so
+	if err := build.Run(); err != nil {
+		return "", fmt.Errorf("go build ./cmd/tmpproxy: %w", err)
 	}
 	return program, nil
 }
