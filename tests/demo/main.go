@@ -145,13 +145,13 @@ func run(ctx context.Context, made *cleanup, duration time.Duration, choice stri
 	}
 	least, most := spread(blocks)
 	fmt.Printf(`
-%s %s with durable commits; native, keep and innodb are strategies of tmpproxy. %d connections per line,
-each kept throughout: %d cycles of warm-up, then %d rounds in which every line works for %v, in changing order.
-Times and rates are medians of the rounds; x is the figure divided by direct's of the same round (for cycles/s
-more is better, for times less). A whole cycle is all its statements without the pauses; RelStorage's has 2 CREATE
-and 2 DROP. What reached the server is what it counted for these connections (Com_...), warm-up included.
-Client, proxies and server share %d processors. Direct's own cycles/s differed between rounds by %.0f to %.0f %%.
-`, product(backend.Kind), version, connections, warmup, rounds, turn.Round(time.Millisecond), runtime.NumCPU(), 100*least, 100*most)
+%s %s with durable commits. Client, proxies and server share %d processors.
+native, keep and innodb are tmpproxy's strategies. Every line has %d connections of its own, kept throughout:
+%d cycles of warm-up, then %d rounds in which each line works for %v, in changing order. Figures are medians of
+the rounds; x is the figure divided by direct's of the same round (of cycles/s more is better, of times less).
+Direct's own cycles/s differed between rounds by %.0f to %.0f %%. A whole cycle is all its statements without the
+pauses; RelStorage's has 2 CREATE and 2 DROP. What reached the server is by its own count (Com_...), with warm-up.
+`, product(backend.Kind), version, runtime.NumCPU(), connections, warmup, rounds, turn.Round(time.Millisecond), 100*least, 100*most)
 	if noninteractive {
 		return nil
 	}

@@ -39,8 +39,10 @@ func buildProxy(ctx context.Context, dir string) (string, error) {
 	build := exec.CommandContext(ctx, "go", "build", "-o", program, "tmpproxy/cmd/tmpproxy")
 	build.Env = append(os.Environ(), "GOTMPDIR="+dir)
 	build.SysProcAttr = server.ChildAttributes()
-	build.Cancel = func() error { return syscall.Kill(-build.Process.Pid, syscall.SIGKILL) } // with its compilers
-	build.Stderr = os.Stderr                                                                 // the first time it downloads modules, and says so
+	// The compilers end with it.
+	build.Cancel = func() error { return syscall.Kill(-build.Process.Pid, syscall.SIGKILL) }
+	// The first time it downloads modules, and says so.
+	build.Stderr = os.Stderr
 	if err := build.Run(); err != nil {
 		return "", fmt.Errorf("go build ./cmd/tmpproxy: %w", err)
 	}
