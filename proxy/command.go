@@ -108,7 +108,7 @@ func (c *conversation) analyse(text []byte, out *output) bool {
 	if live, parked := c.m.Counts(); policy.Strategy == session.StrategyNative && live+parked == 0 {
 		return false
 	}
-	opt := rewrite.Options{Mode: c.mode(), Convert: policy.Convert, MaxCreate: c.sh.maxCreate, Version: c.version}
+	opt := rewrite.Options{Mode: c.mode(), Convert: policy.Convert, MaxCreate: policy.MaxCreate, Version: c.version}
 	d, ok := c.sh.cache.Get(text, opt)
 	if ok {
 		c.event.Create = d

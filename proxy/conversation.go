@@ -80,6 +80,7 @@ type conversation struct {
 	local   bool // the present command was answered without the backend
 	status  uint16
 	version int
+	thread  uint32
 	caps    wire.Capability // negotiated
 
 	first [wire.HeaderSize + 1]byte // the beginning of a reply that is not relayed,
@@ -571,3 +572,13 @@ func (c *conversation) wants(from side) bool {
 
 // handshaking says whether the session is not logged in yet: it counts against limits.max_handshakes and its time is bounded.
 func (c *conversation) handshaking() bool { return c.phase == phaseHandshake }
+
+// describe fills in what is known of the session.
+func (c *conversation) describe(i *SessionInfo) {
+	i.ThreadID = c.thread
+	i.Raw = c.phase == phaseRaw
+	i.InTransaction = c.inTransaction()
+	if c.m != nil {
+		i.Live, i.Parked = c.m.Counts()
+	}
+}

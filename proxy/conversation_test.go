@@ -183,8 +183,8 @@ func command(cmd wire.Command, arg string) []byte {
 
 func query(sql string) []byte { return command(wire.ComQuery, sql) }
 
-// rig drives one conversation against a fakeServer, every piece of bytes cut into chunks.
-type rig struct {
+// talk drives one conversation against a fakeServer, every piece of bytes cut into chunks.
+type talk struct {
 	t       *testing.T
 	c       *conversation
 	s       *fakeServer
@@ -204,22 +204,22 @@ func testPolicy(s session.Strategy) *session.Policy {
 	if err != nil {
 		panic(err)
 	}
-	return &session.Policy{Strategy: s, Convert: convert, MaxStatement: 64 << 10, MaxParked: 16, ParkTTL: 1e12, MaxAge: 1e13}
+	return &session.Policy{Strategy: s, Convert: convert, MaxStatement: 64 << 10, MaxCreate: 16 << 10, MaxParked: 16, ParkTTL: 1e12, MaxAge: 1e13}
 }
 
-func newRig(t *testing.T, s *fakeServer, strategy session.Strategy, chunk int) *rig {
-	sh := newShared(testPolicy(strategy), 16<<10, zap.NewNop())
-	return newRigOf(t, sh, s, chunk)
+func newTalk(t *testing.T, s *fakeServer, strategy session.Strategy, chunk int) *talk {
+	sh := newShared(testPolicy(strategy), newJournal(zap.NewNop()))
+	return newTalkOf(t, sh, s, chunk)
 }
 
-func newRigOf(t *testing.T, sh *shared, s *fakeServer, chunk int) *rig {
-	r := &rig{t: t, c: newConversation(sh), s: s, chunk: chunk, now: 1}
+func newTalkOf(t *testing.T, sh *shared, s *fakeServer, chunk int) *talk {
+	r := &talk{t: t, c: newConversation(sh), s: s, chunk: chunk, now: 1}
 	r.call(func() { r.c.start(nil, r.now, &r.out) })
 	return r
 }
 
 // call runs one input and does what the conversation asks.
-func (r *rig) call(f func()) {
+func (r *talk) call(f func()) {
 	r.out.reset()
 	r.now++
 	f()
@@ -249,7 +249,7 @@ func (r *rig) call(f func()) {
 }
 
 // feedChunk delivers a chunk in a buffer that is spoilt afterwards, as a driver's shared buffer is.
-func (r *rig) feedChunk(from side, b []byte) {
+func (r *talk) feedChunk(from side, b []byte) {
 	buf := bytes.Clone(b)
 	r.call(func() { r.c.received(from, buf, r.now, &r.out) })
 	for i := range buf {
@@ -258,7 +258,7 @@ func (r *rig) feedChunk(from side, b []byte) {
 }
 
 // settle runs until nothing moves any more.
-func (r *rig) settle() {
+func (r *talk) settle() {
 	for i := 0; !r.ended; i++ {
 		if i > 1e6 {
 			r.t.Fatal("no end")
@@ -291,7 +291,7 @@ func (r *rig) settle() {
 }
 
 // client sends bytes and runs until nothing moves; it returns what the client received for them.
-func (r *rig) client(b []byte) []byte {
+func (r *talk) client(b []byte) []byte {
 	r.t.Helper()
 	had := len(r.got)
 	r.send = append(r.send, b...)
@@ -347,7 +347,7 @@ func TestRelayEverySplit(t *testing.T) {
 		for _, chunk := range chunks {
 			t.Run(fmt.Sprintf("pipelined=%v/chunk=%d", pipelined, chunk), func(t *testing.T) {
 				s := newFakeServer(testCaps)
-				r := newRig(t, s, session.StrategyNative, chunk)
+				r := newTalk(t, s, session.StrategyNative, chunk)
 				r.settle()
 				if pipelined {
 					r.client(bytes.Join(relayScript(), nil))

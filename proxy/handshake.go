@@ -96,7 +96,7 @@ func (c *conversation) greet(p []byte, now int64, out *output) {
 	}
 	h.server = g
 	h.greeting = bytes.Clone(p)
-	c.mariadb, c.version = g.MariaDB, g.VersionID
+	c.mariadb, c.version, c.thread = g.MariaDB, g.VersionID, g.ThreadID
 	masked := bytes.Clone(p)
 	if err := wire.MaskGreeting(masked[wire.HeaderSize:], wire.Carried); err != nil {
 		h.buf = append(h.greeting, h.buf...)

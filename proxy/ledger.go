@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"go.uber.org/zap"
+	"go.uber.org/zap/zapcore"
 
 	"tmpproxy/session"
 )
@@ -26,7 +27,7 @@ const (
 // maps are bounded; what is pushed out is learnt again. Safe for concurrent use. It is asked only about temporary tables, not on
 // the way of other commands.
 type ledger struct {
-	log     *zap.Logger
+	log     *journal
 	metrics *metrics
 	now     func() int64
 	maxAge  atomic.Int64
@@ -74,7 +75,7 @@ type ShapeInfo struct {
 	Settle    Timing           `json:"settle"`
 }
 
-func newLedger(log *zap.Logger, m *metrics, now func() int64) *ledger {
+func newLedger(log *journal, m *metrics, now func() int64) *ledger {
 	return &ledger{
 		log: log, metrics: m, now: now,
 		shapes: generations[string, *shapeRecord]{entries: maxShapes, bytes: maxShapeBytes},
@@ -168,7 +169,7 @@ func (l *ledger) Note(n session.Note) {
 		if r.churn.cycles++; r.churn.cycles >= churnWindow {
 			if r.churn.reuses < r.churn.lost {
 				r.state.Native = l.now() + l.maxAge.Load()
-				l.log.Info("shape left to the server: its tables are dropped oftener than reused", zap.String("shape", r.info.Shape),
+				l.log.write(zapcore.InfoLevel, "shape left to the server: its tables are dropped oftener than reused", zap.String("shape", r.info.Shape),
 					zap.Int("reuses", r.churn.reuses), zap.Int("lost", r.churn.lost))
 			}
 			r.churn.cycles, r.churn.reuses, r.churn.lost = 0, 0, 0
@@ -188,7 +189,7 @@ func (l *ledger) Note(n session.Note) {
 		count(&r.info.Fallbacks, n.Reason)
 	case session.NoteHazard:
 		if count(&r.info.Hazards, n.Reason) == 1 {
-			l.log.Warn("a difference between the engines may have shown", zap.String("hazard", n.Reason), zap.String("shape", r.info.Shape))
+			l.log.write(zapcore.WarnLevel, "a difference between the engines may have shown", zap.String("hazard", n.Reason), zap.String("shape", r.info.Shape))
 		}
 	case session.NoteProved:
 		r.state.Proved = true

@@ -10,10 +10,10 @@ import (
 	"tmpproxy/wire"
 )
 
-// loggedIn makes a rig whose login is done.
-func loggedIn(t *testing.T, s *fakeServer, strategy session.Strategy, chunk int) *rig {
+// loggedIn makes a talk whose login is done.
+func loggedIn(t *testing.T, s *fakeServer, strategy session.Strategy, chunk int) *talk {
 	t.Helper()
-	r := newRig(t, s, strategy, chunk)
+	r := newTalk(t, s, strategy, chunk)
 	r.settle()
 	r.client(login(testCaps, "db"))
 	r.client(pack(3, []byte("answer")))
@@ -88,7 +88,7 @@ func TestQueryAttributes(t *testing.T) {
 		}
 		return s.ok(1)
 	}
-	r := newRig(t, s, session.StrategyInnoDB, 1<<20)
+	r := newTalk(t, s, session.StrategyInnoDB, 1<<20)
 	r.settle()
 	r.client(login(caps, "db"))
 	r.client(pack(3, []byte("answer")))
@@ -112,8 +112,8 @@ func TestQueryAttributes(t *testing.T) {
 	}
 }
 
-// parked brings a rig to the point where t has just been parked and its reset is out, unanswered.
-func parked(t *testing.T) (*rig, *fakeServer) {
+// parked brings a talk to the point where t has just been parked and its reset is out, unanswered.
+func parked(t *testing.T) (*talk, *fakeServer) {
 	t.Helper()
 	s := newFakeServer(testCaps)
 	r := loggedIn(t, s, session.StrategyInnoDB, 1<<20)
@@ -221,7 +221,7 @@ func TestClientEnd(t *testing.T) {
 // A client that leaves after the greeting leaves a backend connection that serves the next one.
 func TestSpare(t *testing.T) {
 	s := newFakeServer(testCaps)
-	r := newRig(t, s, session.StrategyNative, 1<<20)
+	r := newTalk(t, s, session.StrategyNative, 1<<20)
 	r.settle()
 	r.call(func() { r.c.ended(clientSide, r.now, &r.out) })
 	greeting, ok := r.c.spare()
@@ -231,7 +231,7 @@ func TestSpare(t *testing.T) {
 	if !bytes.Equal(greeting, newFakeServer(testCaps).out) {
 		t.Error("not the backend's own greeting")
 	}
-	n := newRig(t, s, session.StrategyNative, 1<<20)
+	n := newTalk(t, s, session.StrategyNative, 1<<20)
 	n.call(func() { n.c.start(greeting, n.now, &n.out) })
 	n.client(login(testCaps, "db"))
 	n.client(pack(3, []byte("answer")))

@@ -1,12 +1,40 @@
 package proxy
 
 import (
+	"sync/atomic"
+
 	"github.com/prometheus/client_golang/prometheus"
 
 	"tmpproxy/rewrite"
 	"tmpproxy/session"
 	"tmpproxy/wire"
 )
+
+// Collectors are the metrics of the server and its sessions, for a registry of the caller's.
+func (s *Server) Collectors() []prometheus.Collector {
+	gauge := func(name, help string, f func() float64) prometheus.Collector {
+		return prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: name, Help: help}, f)
+	}
+	counter := func(name, help string, n *atomic.Uint64, labels prometheus.Labels) prometheus.Collector {
+		return prometheus.NewCounterFunc(prometheus.CounterOpts{Name: name, Help: help, ConstLabels: labels}, func() float64 { return float64(n.Load()) })
+	}
+	const refused = "tmpproxy_refused_clients_total"
+	refusedHelp := "Clients that were refused, by reason."
+	c := &s.counts
+	return append(s.shared.metrics.collectors,
+		gauge("tmpproxy_sessions", "Sessions, those that are dialling or closing included.", func() float64 { return float64(s.active.Load()) }),
+		gauge("tmpproxy_handshakes", "Sessions that are not logged in yet.", func() float64 { return float64(s.handshakes.Load()) }),
+		counter("tmpproxy_accepted_clients_total", "Clients that connected.", &c.Accepted, nil),
+		counter(refused, refusedHelp, &c.RefusedSessions, prometheus.Labels{"reason": "max_sessions"}),
+		counter(refused, refusedHelp, &c.RefusedHandshakes, prometheus.Labels{"reason": "max_handshakes"}),
+		counter(refused, refusedHelp, &c.Shortages, prometheus.Labels{"reason": "descriptors"}),
+		counter(refused, refusedHelp, &c.DialFailures, prometheus.Labels{"reason": "backend"}),
+		counter("tmpproxy_handshake_timeouts_total", "Clients that did not log in in time.", &c.HandshakeTimeouts, nil),
+		counter("tmpproxy_log_records_dropped_total", "Log records that were dropped because they came too fast.", &s.journal.dropped, nil),
+		counter("tmpproxy_panics_total", "Sessions that ended by a fault of the proxy's own.", &c.Panics, nil),
+		counter("tmpproxy_queue_overflows_total", "Sessions that ended because bytes piled up.", &c.Overflows, nil),
+	)
+}
 
 // metrics are the counters of the relay and of what is done with temporary tables. Children are resolved once; counting is one
 // atomic addition.

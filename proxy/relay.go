@@ -173,5 +173,9 @@ func (r *relay) gone() {
 
 // info is called by the session's driver, where the conversation may be asked.
 func (r *relay) info() SessionInfo {
-	return SessionInfo{ID: r.id, Client: r.client, Since: r.since, LoggedIn: !r.handshaking}
+	i := SessionInfo{ID: r.id, Client: r.client, Since: r.since, LoggedIn: !r.handshaking}
+	if r.conversation != nil {
+		r.conversation.describe(&i)
+	}
+	return i
 }

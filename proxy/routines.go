@@ -1,27 +1,49 @@
 package proxy
 
 import (
+	"context"
 	"sync"
+	"time"
+
+	"go.uber.org/zap"
 
 	"tmpproxy/rewrite"
+	"tmpproxy/session"
 )
 
 // bodies are the texts of all stored routines and triggers of the backend, as read at one moment.
 type bodies struct {
-	texts  []string // SQL bodies
-	opaque bool     // one could not be read, or is in another language: it may mention anything
+	list   []Body
+	opaque bool // one of them may mention anything
 
 	mu    sync.Mutex
-	known map[string]bool // answers of mentions, bounded
+	known map[string]bool // answers of mentions
 }
 
-const maxKnownNames = 16 << 10
+const maxKnownNames = 16 << 10 // answers of mentions that are kept
 
-func (b *bodies) any() bool { return b.opaque || len(b.texts) > 0 }
+// newBodies takes what the monitor read. Those that come with the server count only in so far as they are called, and a call's
+// text is scanned like any other.
+func newBodies(all []Body) *bodies {
+	b := &bodies{}
+	for _, body := range all {
+		if body.System() {
+			continue
+		}
+		b.list = append(b.list, body)
+		text := []byte(body.Text)
+		// SQL that is put together at run time may name any table.
+		dynamic := rewrite.Mentions(text, "prepare") || rewrite.Mentions(text, "immediate")
+		b.opaque = b.opaque || body.Opaque() || dynamic
+	}
+	return b
+}
+
+func (b *bodies) any() bool { return len(b.list) > 0 }
 
 // mentions says whether a body may name the table. Safe for concurrent use.
 func (b *bodies) mentions(table string) bool {
-	if b.opaque || len(b.texts) == 0 {
+	if b.opaque || len(b.list) == 0 {
 		return b.opaque
 	}
 	b.mu.Lock()
@@ -30,9 +52,8 @@ func (b *bodies) mentions(table string) bool {
 		return m
 	}
 	m := false
-	for _, t := range b.texts {
-		if rewrite.Mentions([]byte(t), table) {
-			m = true
+	for i := range b.list {
+		if m = b.list[i].Mentions(table); m {
 			break
 		}
 	}
@@ -41,4 +62,38 @@ func (b *bodies) mentions(table string) bool {
 	}
 	b.known[table] = m
 	return m
+}
+
+// retryBodies is when reading is tried again after it failed.
+const retryBodies = 10 * time.Second
+
+// watchRoutines keeps the ledger's bodies fresh while the policy asks for them, until ctx is done.
+func (sh *shared) watchRoutines(ctx context.Context, m *Monitor, log *zap.Logger) {
+	failed := ""
+	for {
+		wait := time.Duration(sh.ledger.maxAge.Load())
+		if sh.policy.Load().Routines != session.RoutinesVisible {
+			all, err := m.Bodies(ctx)
+			switch {
+			case ctx.Err() != nil:
+				return
+			case err != nil:
+				sh.ledger.bodies.Store(nil) // everything is left alone
+				wait = min(wait, retryBodies)
+				if failed != err.Error() {
+					log.Error("routines could not be read: temporary tables are left to the server", zap.Error(err))
+					failed = err.Error()
+				}
+			default:
+				failed = ""
+				sh.ledger.bodies.Store(newBodies(all))
+			}
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-sh.changed:
+		case <-time.After(wait):
+		}
+	}
 }

@@ -41,7 +41,8 @@ type Options struct {
 	Driver string // "loop" (Linux), "pump", or "" for the best there is
 	Loops  int    // event loops; 0: by the number of processors
 
-	Policy *session.Policy // what is done with temporary tables
+	Policy  *session.Policy // what is done with temporary tables
+	Monitor *Monitor        // reads routines for Policy.Routines; nil: nothing is known of them
 }
 
 // Counts are a Server's counters. They only grow.
@@ -58,10 +59,15 @@ type Counts struct {
 
 // SessionInfo is what can be said of a session at one moment.
 type SessionInfo struct {
-	ID       uint64    `json:"id"`
-	Client   string    `json:"client"`
-	Since    time.Time `json:"since"`
-	LoggedIn bool      `json:"logged_in"`
+	ID            uint64    `json:"id"`
+	Client        string    `json:"client"`
+	Since         time.Time `json:"since"`
+	LoggedIn      bool      `json:"logged_in"`
+	ThreadID      uint32    `json:"thread_id"`      // the server's, that KILL takes
+	Live          int       `json:"live"`           // temporary tables that the client sees
+	Parked        int       `json:"parked"`         // temporary tables that the client has dropped
+	InTransaction bool      `json:"in_transaction"` // as the server said last
+	Raw           bool      `json:"raw"`            // bytes are relayed and nothing is understood
 }
 
 // driver carries sessions: it moves bytes between two connections as their conversation says.
@@ -81,6 +87,8 @@ type driver interface {
 type Server struct {
 	options Options
 	journal *journal
+	log     *zap.Logger
+	shared  *shared
 	counts  Counts
 
 	newConversation func() *conversation
@@ -117,15 +125,15 @@ func NewServer(log *zap.Logger, o Options) (*Server, error) {
 		return nil, err
 	}
 	s := &Server{
-		options:         o,
-		journal:         newJournal(log),
-		newConversation: newRawConversation,
-		linger:          time.Second,
-		maxSessions:     max(1, (limit-reserved)/2),
-		closing:         make(chan struct{}),
-		workers:         workers{max: max(2, runtime.GOMAXPROCS(0))},
-		spares:          spares{max: maxSpares, age: spareAge},
-		probing:         make(chan struct{}, 1),
+		options:     o,
+		journal:     newJournal(log),
+		log:         log,
+		linger:      time.Second,
+		maxSessions: max(1, (limit-reserved)/2),
+		closing:     make(chan struct{}),
+		workers:     workers{max: max(2, runtime.GOMAXPROCS(0))},
+		spares:      spares{max: maxSpares, age: spareAge},
+		probing:     make(chan struct{}, 1),
 	}
 	s.dialing, s.cancel = context.WithCancel(context.Background())
 	if o.MaxSessions > 0 {
@@ -141,8 +149,20 @@ func NewServer(log *zap.Logger, o Options) (*Server, error) {
 	case o.Driver != "" && o.Driver != "loop" && o.Driver != "pump":
 		return nil, fmt.Errorf("no driver is called %q", o.Driver)
 	}
+	policy := o.Policy
+	if policy == nil {
+		policy = &session.Policy{Strategy: session.StrategyNative}
+	}
+	s.shared = newShared(policy, s.journal)
+	s.newConversation = func() *conversation { return newConversation(s.shared) }
 	return s, nil
 }
+
+// SetPolicy puts other settings in force, from the next command of every session on. Safe for concurrent use.
+func (s *Server) SetPolicy(p *session.Policy) { s.shared.setPolicy(p) }
+
+// Shapes lists what was done with temporary tables, by shape, the most cycles first. Safe for concurrent use.
+func (s *Server) Shapes() []ShapeInfo { return s.shared.ledger.Shapes() }
 
 // Listen binds all addresses or none.
 func (s *Server) Listen() error {
@@ -185,6 +205,10 @@ func (s *Server) Serve(ctx context.Context) error {
 	s.driver = d
 	s.mu.Unlock()
 	go s.journal.run()
+	var watching sync.WaitGroup
+	if m := s.options.Monitor; m != nil && m.User != "" {
+		watching.Go(func() { s.shared.watchRoutines(s.dialing, m, s.log) })
+	}
 
 	var accepting sync.WaitGroup
 	for _, l := range s.listeners {
@@ -199,6 +223,7 @@ func (s *Server) Serve(ctx context.Context) error {
 	s.awaitSessions()
 	d.stop()
 	s.sessions.Wait()
+	watching.Wait()
 	s.spares.close()
 	s.journal.stop()
 	return nil

@@ -4,19 +4,17 @@ import (
 	"sync/atomic"
 	"time"
 
-	"go.uber.org/zap"
-
 	"tmpproxy/rewrite"
 	"tmpproxy/session"
 )
 
 // shared is what all conversations of one backend share.
 type shared struct {
-	policy    atomic.Pointer[session.Policy]
-	maxCreate int // bytes of a CREATE that the parser may see
-	cache     *rewrite.Cache
-	ledger    *ledger
-	metrics   *metrics
+	policy  atomic.Pointer[session.Policy]
+	changed chan struct{} // holds a token after the policy was changed
+	cache   *rewrite.Cache
+	ledger  *ledger
+	metrics *metrics
 }
 
 const (
@@ -24,8 +22,8 @@ const (
 	cacheBytes   = 16 << 20 // bytes of these texts and decisions
 )
 
-func newShared(policy *session.Policy, maxCreate int, log *zap.Logger) *shared {
-	sh := &shared{maxCreate: maxCreate, cache: rewrite.NewCache(cacheEntries, cacheBytes), metrics: newMetrics()}
+func newShared(policy *session.Policy, log *journal) *shared {
+	sh := &shared{changed: make(chan struct{}, 1), cache: rewrite.NewCache(cacheEntries, cacheBytes), metrics: newMetrics()}
 	sh.ledger = newLedger(log, sh.metrics, monotonic)
 	sh.policy.Store(policy)
 	sh.ledger.maxAge.Store(policy.MaxAge)
@@ -37,6 +35,10 @@ func newShared(policy *session.Policy, maxCreate int, log *zap.Logger) *shared {
 func (sh *shared) setPolicy(p *session.Policy) {
 	sh.policy.Store(p)
 	sh.ledger.maxAge.Store(p.MaxAge)
+	select {
+	case sh.changed <- struct{}{}:
+	default:
+	}
 }
 
 var started = time.Now()

@@ -128,6 +128,7 @@ type Policy struct {
 	Routines     Routines
 	OnHazard     OnHazard
 	MaxStatement int   // bytes of a statement that are examined
+	MaxCreate    int   // bytes of a CREATE that rewrite.Analyze may parse
 	MaxParked    int   // parked tables per session
 	ParkTTL      int64 // nanoseconds
 	MaxAge       int64 // nanoseconds

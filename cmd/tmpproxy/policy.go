@@ -36,6 +36,7 @@ func newPolicy(c *config.Config) (*session.Policy, error) {
 		Convert:      convert,
 		Strict:       r.Fidelity == "strict",
 		MaxStatement: r.MaxStatement,
+		MaxCreate:    r.MaxCreate,
 		MaxParked:    r.MaxParked,
 		ParkTTL:      r.ParkTTL.Nanoseconds(),
 		MaxAge:       r.MaxAge.Nanoseconds(),

@@ -102,7 +102,6 @@ func newService(c *config.Config, log *zap.Logger, level zap.AtomicLevel) (*serv
 		MaxHandshakes:    c.Limits.MaxHandshakes,
 		Driver:           driver(c),
 		Loops:            c.Relay.Loops,
-		MaxCreate:        c.Rewrite.MaxCreate,
 		Policy:           policy,
 		Monitor:          monitor,
 	})
