@@ -92,6 +92,9 @@ func newService(c *config.Config, log *zap.Logger, level zap.AtomicLevel) (*serv
 	if err != nil {
 		return nil, err
 	}
+	if monitor.User == "" {
+		monitor = nil
+	}
 	server, err := proxy.NewServer(log, proxy.Options{
 		Listen:           c.Listen.Addresses,
 		Backend:          c.Backend.Address,

@@ -28,21 +28,25 @@ func TestServeEndsBySignal(t *testing.T) {
 }
 
 func TestServeDrains(t *testing.T) {
-	s := serve(t, nil, "--backend.address="+startBackend(t).address(), "--shutdown.grace=10m")
-	idle, busy := connect(t, "tcp", s.listen[0]), connect(t, "tcp", s.listen[0])
-	idle.query("SELECT 1")
-	busy.query("BEGIN")
-	s.signal(syscall.SIGTERM)
-	s.await("shutting down")
-	idle.gone()
-	busy.query("UPDATE t SET a = 1") // the transaction goes on
-	if status, body := s.get("/readyz"); status != 503 || !strings.Contains(body, "shutting down") {
-		t.Errorf("ready while shutting down: %d %s", status, body)
-	}
-	busy.query("COMMIT")
-	busy.gone()
-	if code := s.exit(); code != 143 {
-		t.Errorf("exit code %d", code)
+	for _, driver := range []string{"loop", "pump"} {
+		t.Run(driver, func(t *testing.T) {
+			s := serve(t, nil, "--backend.address="+startBackend(t).address(), "--shutdown.grace=10m", "--relay.driver="+driver)
+			idle, busy := connect(t, "tcp", s.listen[0]), connect(t, "tcp", s.listen[0])
+			idle.query("SELECT 1")
+			busy.query("BEGIN")
+			s.signal(syscall.SIGTERM)
+			s.await("shutting down")
+			idle.gone()
+			busy.query("UPDATE t SET a = 1") // the transaction goes on
+			if status, body := s.get("/readyz"); status != 503 || !strings.Contains(body, "shutting down") {
+				t.Errorf("ready while shutting down: %d %s", status, body)
+			}
+			busy.query("COMMIT")
+			busy.gone()
+			if code := s.exit(); code != 143 {
+				t.Errorf("exit code %d", code)
+			}
+		})
 	}
 }
 

@@ -46,16 +46,16 @@ func TestPolicy(t *testing.T) {
 		t.Errorf("engines %b", engines)
 	}
 	if want := (session.Policy{Strategy: session.StrategyInnoDB, Convert: engines, Routines: session.RoutinesVisible, OnHazard: session.HazardCount,
-		MaxStatement: 64 << 10, MaxParked: 64, ParkTTL: int64(10 * time.Minute), MaxAge: int64(time.Hour)}); *defaults != want {
+		MaxStatement: 64 << 10, MaxCreate: 16 << 10, MaxParked: 64, ParkTTL: int64(10 * time.Minute), MaxAge: int64(time.Hour)}); *defaults != want {
 		t.Errorf("by default %+v, want %+v", *defaults, want)
 	}
 	other, err := newPolicy(configured(t, "--rewrite.strategy=keep", "--rewrite.convert=", "--rewrite.fidelity=strict", "--rewrite.routines=scan", "--backend.monitor.user=m",
-		"--rewrite.on_hazard=native", "--rewrite.max_statement=1MiB", "--rewrite.max_parked=3", "--rewrite.park_ttl=1s", "--rewrite.max_age=2s"))
+		"--rewrite.on_hazard=native", "--rewrite.max_statement=1MiB", "--rewrite.max_create=8KiB", "--rewrite.max_parked=3", "--rewrite.park_ttl=1s", "--rewrite.max_age=2s"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	if want := (session.Policy{Strategy: session.StrategyKeep, Strict: true, Routines: session.RoutinesScan, OnHazard: session.HazardNative,
-		MaxStatement: 1 << 20, MaxParked: 3, ParkTTL: int64(time.Second), MaxAge: int64(2 * time.Second)}); *other != want {
+		MaxStatement: 1 << 20, MaxCreate: 8 << 10, MaxParked: 3, ParkTTL: int64(time.Second), MaxAge: int64(2 * time.Second)}); *other != want {
 		t.Errorf("got %+v, want %+v", *other, want)
 	}
 }
