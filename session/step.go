@@ -51,6 +51,7 @@ type Outcome struct {
 	Warnings     uint16
 	Affected     uint64
 	Handle       uint32 // statement id of a COM_STMT_PREPARE
+	Results      int    // how many results the reply had, if more than one; 0 or 1 otherwise
 	StateTracked bool   // an OK carried SESSION_TRACK_STATE_CHANGE or SESSION_TRACK_TRANSACTION_* information
 	Now          int64  // monotonic nanoseconds
 }

@@ -1,0 +1,122 @@
+package session
+
+// background is the statement of ours that is sent while no command of the client is in progress.
+type background struct {
+	table  *table // that it is about
+	probed *table // whose name was just found free
+	maxAge int64  // the policy's
+	phase  phase  // atCheck, atTruncate, atSettle, atCommit
+	out    bool
+	sweep  bool // a COMMIT or ROLLBACK has just been answered: what is too old may be settled
+}
+
+// HasBackground says whether anything is to be sent while no command of the client is in progress. It is cheap.
+func (m *Machine) HasBackground() bool {
+	b := &m.background
+	switch {
+	case b.out:
+		return false
+	case m.mustCommit:
+		return true
+	case len(m.tables) == 0 || !m.undisturbed():
+		return false
+	case b.sweep:
+		return true
+	}
+	return m.waiting() != nil
+}
+
+// undisturbed says whether statements of ours may be sent behind the client's back: they commit, and they wipe the
+// diagnostics, which therefore have to be wiped already or to be owed.
+func (m *Machine) undisturbed() bool { return m.quiet() && (m.plain || m.owed != owedNothing) }
+
+// waiting returns a parked table that has to be emptied or dropped.
+func (m *Machine) waiting() *table {
+	for _, t := range m.tables {
+		if t.state == stateParked && (t.condition == dirty || t.condition == doomed) {
+			return t
+		}
+	}
+	return nil
+}
+
+// Background returns the next statement of ours to be sent while no command of the client is in progress, as a StepInject;
+// false if there is none. now is in monotonic nanoseconds. Its reply is given to BackgroundDone.
+func (m *Machine) Background(now int64, p *Policy) (Step, bool) {
+	b := &m.background
+	if !m.HasBackground() {
+		return Step{}, false
+	}
+	if m.mustCommit {
+		return m.send(atCommit, commitSQL, ClassSettle, nil)
+	}
+	if b.sweep {
+		b.sweep = false
+		for _, t := range m.tables {
+			if t.state == stateParked && t.condition != stuck && m.due(t, p, now) {
+				t.condition, t.why = doomed, "expired"
+			}
+		}
+	}
+	b.maxAge = p.MaxAge
+	t := m.waiting()
+	switch {
+	case t == nil:
+		return Step{}, false
+	case m.native || p.Strategy == StrategyNative:
+		t.condition, t.why = doomed, "native"
+	}
+	switch {
+	case t.condition == doomed:
+		return m.send(atSettle, dropSQL(t.key), ClassSettle, t)
+	case b.probed != t && !m.fresh(t.key, now):
+		return m.send(atCheck, checkSQL(t.key), ClassCheck, t)
+	}
+	return m.send(atTruncate, truncateSQL(t.key), ClassReset, t)
+}
+
+func (m *Machine) send(p phase, sql string, class Class, t *table) (Step, bool) {
+	b := &m.background
+	b.phase, b.table, b.probed, b.out = p, t, nil, true
+	s := Step{Kind: StepInject, SQL: sql, Class: class}
+	if t != nil {
+		m.disturb(t)
+		s.Shape = t.shape
+	}
+	return s, true
+}
+
+// BackgroundDone takes the outcome of the statement that Background returned.
+func (m *Machine) BackgroundDone(o *Outcome) {
+	b := &m.background
+	t := b.table
+	quiet := m.quiet()
+	b.out, b.table = false, nil
+	switch b.phase {
+	case atCommit:
+		m.ours(o)
+		m.mustCommit = false
+	case atSettle:
+		m.ours(o)
+		if o.Kind == OutcomeErr && o.Code != errUnknownTable {
+			t.condition = stuck
+			return
+		}
+		m.mustCommit = quiet && m.opened()
+		m.remove(t)
+		m.note(Note{Kind: NoteSettle, Shape: t.shape, Name: t.key, Reason: t.why})
+	case atCheck:
+		if m.isFree(t, o, b.maxAge, o.Now) {
+			b.probed = t
+		} else {
+			t.condition, t.why = doomed, "permanent"
+		}
+	case atTruncate:
+		m.ours(o)
+		if o.Kind == OutcomeErr {
+			t.condition, t.why = doomed, "reset_failed"
+		} else {
+			t.clear()
+		}
+	}
+}

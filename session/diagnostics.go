@@ -1,0 +1,168 @@
+package session
+
+import "tmpproxy/rewrite"
+
+// owed says how the diagnostics that the client has to see differ from the server's: warnings, ROW_COUNT() and what comes
+// with them. It is set by an answer for which nothing was sent.
+type owed uint8
+
+const (
+	owedNothing owed = iota // they are the same
+	owedPlain               // those behind a CREATE or DROP without warnings
+	owedCreate              // those behind the CREATE of a table, which was warned about
+	owedNote                // those behind a DROP IF EXISTS of a parked table
+)
+
+// plainVerbs are those whose OK leaves ROW_COUNT() = 0, as CREATE and DROP do.
+const plainVerbs = sessionVerbs | 1<<rewrite.VerbCreateTemporary | 1<<rewrite.VerbDropTable | 1<<rewrite.VerbTruncate |
+	1<<rewrite.VerbCreateTable | 1<<rewrite.VerbSet | 1<<rewrite.VerbLockTables
+
+// clears says whether a statement surely empties the list of warnings before it. On MySQL every statement does, but for
+// those that read the list; MariaDB empties it only for statements that use tables.
+func clears(s rewrite.Statement, text []byte) bool {
+	const tables = writeVerbs | 1<<rewrite.VerbTruncate | 1<<rewrite.VerbShowTables | 1<<rewrite.VerbDescribe | 1<<rewrite.VerbLockTables |
+		1<<rewrite.VerbCreateTemporary | 1<<rewrite.VerbCreateTable | 1<<rewrite.VerbDropTable | 1<<rewrite.VerbAlterTable | 1<<rewrite.VerbRename
+	return s.Verbs&tables != 0 || s.Has(rewrite.VerbSelect) && rewrite.Mentions(text, "from") && !rewrite.Mentions(text, "dual")
+}
+
+// owe notes that the client's command was answered without sending anything.
+func (m *Machine) owe(o owed, t *table) {
+	if o == owedPlain && m.plain {
+		o = owedNothing
+	}
+	m.owed, m.owedTable, m.rowCounted = o, t, false
+}
+
+// disturb notes that a statement of ours about t is sent: its diagnostics are not the client's.
+func (m *Machine) disturb(t *table) {
+	if m.owed == owedNothing && m.plain {
+		m.owed, m.owedTable, m.rowCounted = owedPlain, t, false
+	}
+	m.plain = false
+}
+
+// ours takes over the outcome of a statement of ours.
+func (m *Machine) ours(o *Outcome) {
+	if o.Kind == OutcomeErr {
+		m.known, m.plain, m.lingering = false, false, true
+		return
+	}
+	m.status, m.known = o.Status, true
+	if m.plain = o.Warnings == 0 && o.Kind == OutcomeOK; m.plain {
+		m.lingering = false
+		if m.owed == owedPlain {
+			m.owed = owedNothing
+		}
+	}
+}
+
+// readsDiagnostics says whether a statement may read diagnostics that are owed.
+func (m *Machine) readsDiagnostics(text []byte) bool {
+	if m.owed == owedNothing {
+		return false
+	}
+	f := &m.flow
+	if f.opaque {
+		return true
+	}
+	if f.statement.Verbs&(1<<rewrite.VerbShowDiagnostics|1<<rewrite.VerbGetDiagnostics) == 0 && !rewrite.ReadsDiagnostics(text) {
+		return false
+	}
+	rowCount := rewrite.Mentions(text, "row_count") && !rewrite.Mentions(text, "warning_count") && !rewrite.Mentions(text, "error_count")
+	return !(m.rowCounted && rowCount && f.statement.Verb == rewrite.VerbSelect)
+}
+
+// diagnose takes over what the reply to the client's command did to the diagnostics.
+func (m *Machine) diagnose(o *Outcome) {
+	f := &m.flow
+	switch f.kind {
+	case EventQuiet, EventCloseHandle, EventInitDB, EventReset, EventChangeUser, EventQuit:
+		return
+	case EventPrepare, EventFieldList:
+		m.plain = false
+		if o.Kind == OutcomeErr {
+			m.owed, m.lingering = owedNothing, true
+		}
+		return
+	}
+	s := f.statement
+	reads := !s.Multi && s.Verbs&(1<<rewrite.VerbShowDiagnostics|1<<rewrite.VerbGetDiagnostics) != 0
+	switch {
+	case o.Kind == OutcomeErr || o.Warnings > 0:
+		m.owed, m.plain, m.lingering = owedNothing, false, true
+	case f.keeps || reads:
+		if o.Kind == OutcomeSet {
+			m.plain, m.rowCounted = false, true
+		} else {
+			m.plain = isPlain(o, s) && !m.lingering && m.owed == owedNothing
+		}
+	default:
+		m.owed, m.lingering = owedNothing, false
+		m.plain = isPlain(o, s)
+	}
+}
+
+func isPlain(o *Outcome, s rewrite.Statement) bool {
+	return o.Kind == OutcomeOK && o.Warnings == 0 && o.Affected == 0 && !s.Multi && 1<<s.Verb&plainVerbs != 0
+}
+
+// replay has the real thing sent behind which the diagnostics are what the client has to see. It answers false if nothing
+// has to be sent, or nothing can be.
+func (m *Machine) replay() (Step, bool) {
+	f := &m.flow
+	t := m.owedTable
+	here := m.find(t.key) == t
+	f.replaying = true
+	switch {
+	case m.owed == owedNote:
+		if here && t.state != stateParked {
+			break
+		}
+		if here {
+			m.mark(t, "diagnostics")
+			return m.inject(atSettle, dropSQL(t.key), ClassReplay, t), true
+		}
+		m.note(Note{Kind: NoteReplay, Shape: t.shape, Name: t.key})
+		return m.inject(atReplayNote, noteSQL(t.key), ClassReplay, t), true
+	case !here || t.state == stateTainted || t.touched && t.state == stateLive:
+	case m.owed == owedPlain && m.quiet() && t.condition != doomed && t.condition != stuck && t.warnings == 0 && !f.blocked:
+		m.note(Note{Kind: NoteReplay, Shape: t.shape, Name: t.key})
+		f.table = t
+		return m.empty(), true
+	case t.state == stateParked:
+		m.note(Note{Kind: NoteReplay, Shape: t.shape, Name: t.key})
+		m.mark(t, "diagnostics")
+		return m.inject(atSettle, dropSQL(t.key), ClassReplay, t), true
+	case t.context.equal(m.ctx):
+		m.note(Note{Kind: NoteReplay, Shape: t.shape, Name: t.key})
+		f.table = t
+		return m.inject(atReplayDrop, dropSQL(t.key), ClassReplay, t), true
+	}
+	m.owed = owedNothing
+	f.replaying = false
+	return Step{}, false
+}
+
+// replayDropped goes on behind the DROP before a CREATE that is sent again.
+func (m *Machine) replayDropped(o *Outcome) Step {
+	t := m.flow.table
+	m.ours(o)
+	if o.Kind == OutcomeErr && o.Code != errUnknownTable {
+		m.taint(t, "replay_failed")
+		return m.over(StepFail)
+	}
+	return m.inject(atReplayCreate, t.sql, ClassReplay, t)
+}
+
+// replayCreated goes on behind a CREATE that was sent again.
+func (m *Machine) replayCreated(o *Outcome) Step {
+	t := m.flow.table
+	m.ours(o)
+	if o.Kind == OutcomeErr {
+		m.remove(t)
+		return m.over(StepFail)
+	}
+	m.owed = owedNothing
+	m.flow.table, m.flow.replaying = nil, false
+	return m.advance()
+}

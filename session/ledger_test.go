@@ -1,0 +1,132 @@
+package session
+
+import "fmt"
+
+// memory is a deterministic Ledger. It never forgets by itself.
+type memory struct {
+	shapes  map[string]*ShapeState
+	churn   map[string]*churn
+	names   map[Key]*NameState
+	known   bool // RoutinesScan: bodies were read
+	any     bool // the server has routines
+	notes   []Note
+	record  bool // keep notes
+	blocked int  // NoteBlockShape and NoteBlockName seen
+}
+
+type churn struct{ cycles, reuses, lost int }
+
+func newMemory() *memory {
+	return &memory{shapes: map[string]*ShapeState{}, churn: map[string]*churn{}, names: map[Key]*NameState{}}
+}
+
+func (l *memory) Shape(shape string) ShapeState {
+	if s := l.shapes[shape]; s != nil {
+		return *s
+	}
+	return ShapeState{}
+}
+
+func (l *memory) Name(key Key) NameState {
+	if n := l.names[key]; n != nil {
+		return *n
+	}
+	return NameState{}
+}
+
+func (l *memory) Routines() (known, any bool) { return l.known, l.any }
+
+func (l *memory) shape(shape string) (*ShapeState, *churn) {
+	if l.shapes[shape] == nil {
+		l.shapes[shape], l.churn[shape] = &ShapeState{}, &churn{}
+	}
+	return l.shapes[shape], l.churn[shape]
+}
+
+func (l *memory) name(key Key) *NameState {
+	if l.names[key] == nil {
+		l.names[key] = &NameState{}
+	}
+	return l.names[key]
+}
+
+func (l *memory) Note(n Note) {
+	if l.record {
+		l.notes = append(l.notes, n)
+	}
+	s, c := l.shape(n.Shape)
+	switch n.Kind {
+	case NoteSeen:
+		l.name(n.Name).Seen = true
+	case NoteChecked:
+		l.name(n.Name).Checked = n.Until
+	case NoteBlockName:
+		l.name(n.Name).Native = n.Until
+		l.blocked++
+	case NoteForgetChecks:
+		for _, s := range l.names {
+			s.Checked = 0
+		}
+	case NoteProved:
+		s.Proved = true
+	case NoteBlockShape:
+		s.Native = n.Until
+		l.blocked++
+	case NoteCycle:
+		if c.cycles++; c.cycles == 20 {
+			if c.reuses < c.lost {
+				s.Native = 1 << 62
+			}
+			*c = churn{}
+		}
+	case NoteReuse:
+		c.reuses++
+	case NoteSettle, NoteReplay:
+		c.lost++
+	}
+}
+
+var noteNames = [...]string{
+	NoteCycle: "cycle", NoteSeen: "seen", NoteReuse: "reuse", NotePark: "park", NoteSettle: "settle", NoteReplay: "replay",
+	NoteFallback: "fallback", NoteHazard: "hazard", NoteProved: "proved", NoteBlockShape: "block_shape",
+	NoteBlockName: "block_name", NoteChecked: "checked", NoteForgetChecks: "forget_checks", NoteTaint: "taint",
+}
+
+func (n Note) String() string {
+	s := noteNames[n.Kind]
+	if n.Name.Name != "" {
+		s += " " + n.Name.Schema + "." + n.Name.Name
+	}
+	if n.Reason != "" {
+		s += " " + n.Reason
+	}
+	return s
+}
+
+var (
+	stepNames = [...]string{
+		StepForward: "forward", StepReplace: "replace", StepRelease: "release", StepInject: "inject", StepReply: "reply",
+		StepFail: "fail", StepWait: "wait", StepRaw: "raw", StepDone: "done",
+	}
+	classNames = [...]string{
+		ClassOther: "other", ClassCreate: "create", ClassDrop: "drop", ClassUse: "use", ClassReset: "reset", ClassCheck: "check",
+		ClassSettle: "settle", ClassReplay: "replay",
+	}
+)
+
+func (s Step) String() string {
+	out := stepNames[s.Kind]
+	if s.SQL != "" {
+		out += " " + s.SQL
+	}
+	if s.Kind == StepReply {
+		out += fmt.Sprintf(" flags=%#x", s.Status)
+		if s.Warnings > 0 {
+			out += fmt.Sprintf(" warnings=%d", s.Warnings)
+		}
+	}
+	if s.Class != ClassOther {
+		out += " [" + classNames[s.Class] + "]"
+	}
+	return out
+}

@@ -1,0 +1,208 @@
+package session
+
+import (
+	"bytes"
+
+	"tmpproxy/rewrite"
+)
+
+// Sets of verbs.
+const (
+	// routineVerbs run code that cannot be seen.
+	routineVerbs = 1<<rewrite.VerbCall | 1<<rewrite.VerbExecute | 1<<rewrite.VerbCompound | 1<<rewrite.VerbUnknown
+
+	// dataVerbs read and write rows.
+	dataVerbs = 1<<rewrite.VerbSelect | 1<<rewrite.VerbInsert | 1<<rewrite.VerbReplace | 1<<rewrite.VerbUpdate |
+		1<<rewrite.VerbDelete | 1<<rewrite.VerbLoad
+
+	// writeVerbs write rows of the table that they name.
+	writeVerbs = dataVerbs &^ (1 << rewrite.VerbSelect)
+
+	// harmlessVerbs leave a table that they name what it is.
+	harmlessVerbs = dataVerbs | 1<<rewrite.VerbEmpty | 1<<rewrite.VerbTruncate | 1<<rewrite.VerbShow |
+		1<<rewrite.VerbShowDiagnostics | 1<<rewrite.VerbShowTables | 1<<rewrite.VerbDescribe | 1<<rewrite.VerbExplain |
+		1<<rewrite.VerbDo | 1<<rewrite.VerbSet
+
+	// sessionVerbs change what the machine knows of the session, but no table.
+	sessionVerbs = 1<<rewrite.VerbUse | 1<<rewrite.VerbBegin | 1<<rewrite.VerbCommit | 1<<rewrite.VerbRollback |
+		1<<rewrite.VerbRollbackTo | 1<<rewrite.VerbSavepoint | 1<<rewrite.VerbRelease | 1<<rewrite.VerbUnlockTables
+
+	// permanentVerbs may make a permanent table or view appear under a name.
+	permanentVerbs = 1<<rewrite.VerbCreateTable | 1<<rewrite.VerbCreate | 1<<rewrite.VerbRename | 1<<rewrite.VerbAlterTable |
+		routineVerbs
+)
+
+// planText plans a statement. ev is nil for a prepared one, which is never answered or replaced.
+func (m *Machine) planText(text []byte, ev *Event) {
+	f := &m.flow
+	s := f.statement
+	f.opaque = m.isOpaque(text)
+	f.reads = m.readsDiagnostics(text)
+	f.keeps = m.server.MariaDB && (m.lingering || m.owed != owedNothing) && !clears(s, text)
+	switch {
+	case f.opaque:
+		f.taintAll = true
+		m.settleAll("opaque")
+		if s.Has(rewrite.VerbSet) {
+			m.planUnreadSet(text)
+		}
+	case s.Multi:
+		m.planMulti(text)
+	case !f.whole:
+		m.settleAll("long")
+		for _, t := range m.tables {
+			t.named = t.state == stateLive
+		}
+	default:
+		m.planSingle(text, ev)
+	}
+	if s.ReadOnly || s.Has(rewrite.VerbXABegin) {
+		m.settleAll("read_only")
+	}
+	if s.Has(rewrite.VerbBegin) && f.policy.Strict {
+		m.settleAll("strict")
+	}
+	if s.Has(rewrite.VerbFlush) {
+		f.locks = rewrite.Mentions(text, "lock") || rewrite.Mentions(text, "export")
+	}
+	if len(m.tables) > 0 && m.server.MariaDB && m.server.Version >= listsTemporary &&
+		(s.Has(rewrite.VerbShowTables) || rewrite.ReadsTables(text)) {
+		m.settleAll("listed")
+	}
+}
+
+// planSingle plans a single statement whose text is there as a whole and can be seen through.
+func (m *Machine) planSingle(text []byte, ev *Event) {
+	f := &m.flow
+	switch f.statement.Verb {
+	case rewrite.VerbCreateTemporary:
+		m.planCreate(text, ev)
+		return
+	case rewrite.VerbDropTable:
+		m.planDrop(text, ev)
+		return
+	case rewrite.VerbSet:
+		m.planSet(text)
+	case rewrite.VerbUse:
+		f.detail = &detail{}
+		f.detail.schema, _ = rewrite.ParseUse(text, m.mode())
+	case rewrite.VerbXA:
+		f.endsXA = endsXA(text)
+	case rewrite.VerbDatabase:
+		f.taintAll = true
+		f.losesSchema = m.ctx.schema != "" && !beginsWith(text, "CREATE") && rewrite.Mentions(text, m.ctx.schema)
+		m.settleAll("database")
+	}
+	f.taints = 1<<f.statement.Verb&harmlessVerbs == 0
+	m.mention(text)
+}
+
+// planMulti plans several statements in one text.
+func (m *Machine) planMulti(text []byte) {
+	f := &m.flow
+	s := f.statement
+	if s.Verbs&^(harmlessVerbs|sessionVerbs) != 0 {
+		f.taintAll = true
+		m.settleAll("multi")
+	}
+	if s.Has(rewrite.VerbSet) {
+		m.planUnreadSet(text)
+	}
+	m.mention(text)
+}
+
+// isOpaque says whether what a statement does cannot be seen.
+func (m *Machine) isOpaque(text []byte) bool {
+	f := &m.flow
+	s := f.statement
+	switch {
+	case s.Doubtful, s.Verbs&routineVerbs != 0, len(text) == 0:
+		return true
+	case !f.whole && s.Verbs&^dataVerbs != 0:
+		return true
+	case len(m.tables) == 0 && !m.wasNoted:
+		return false // there is nothing that a function could touch
+	}
+	return m.functionsCount() && rewrite.CallsFunction(text, m.mode())
+}
+
+// functionsCount says whether a stored function may touch a managed table: not if the bodies of all were read.
+func (m *Machine) functionsCount() bool {
+	switch m.flow.policy.Routines {
+	case RoutinesVisible:
+		return true
+	case RoutinesScan:
+		known, _ := m.ledger.Routines()
+		return !known
+	}
+	return false
+}
+
+// beginsWith says whether the first word of a text is w, which is in upper case.
+func beginsWith(text []byte, w string) bool {
+	text = bytes.TrimLeft(text, " \t\r\n")
+	return len(text) > len(w) && bytes.EqualFold(text[:len(w)], []byte(w)) && bytes.IndexByte([]byte(" \t\r\n"), text[len(w)]) >= 0
+}
+
+// endsXA says whether an XA statement is COMMIT or ROLLBACK.
+func endsXA(text []byte) bool {
+	if !beginsWith(text, "XA") {
+		return false
+	}
+	text = bytes.TrimLeft(text, " \t\r\n")[len("XA"):]
+	return beginsWith(text, "COMMIT") || beginsWith(text, "ROLLBACK")
+}
+
+// finish takes over everything that the reply to the client's own command says.
+func (m *Machine) finish(o *Outcome) {
+	f := &m.flow
+	switch f.kind {
+	case EventReset:
+		if o.Kind != OutcomeErr {
+			m.forget()
+		}
+	case EventChangeUser:
+		if m.ctx.schema, m.schemaKnown = f.detail.schema, true; o.Kind == OutcomeErr {
+			m.unknownSchema()
+		}
+	case EventPrepare:
+		m.remember(o)
+	case EventCloseHandle:
+		m.prepared.close(f.handle)
+	}
+	if o.StateTracked && (f.class == ClassCreate || f.class == ClassDrop) {
+		m.native = true
+	}
+	m.hazards(o)
+	m.track(o)
+	m.follow(o)
+	m.diagnose(o)
+	m.dropped(o)
+	m.taintTables(o)
+	m.afterCommit(o)
+	if f.kind != EventPrepare && f.statement.Verbs&permanentVerbs != 0 && m.ran(o) {
+		m.note(Note{Kind: NoteForgetChecks})
+	}
+}
+
+// afterCommit notes that what is too old may be settled now.
+func (m *Machine) afterCommit(o *Outcome) {
+	const end = 1<<rewrite.VerbCommit | 1<<rewrite.VerbRollback
+	f := &m.flow
+	m.background.sweep = f.kind == EventQuery && f.statement.Verbs&^end == 0 && f.statement.Verbs != 0 &&
+		o.Kind != OutcomeErr && o.Warnings == 0
+}
+
+// taintTables ends our part in the tables that the client's command has changed or may have changed.
+func (m *Machine) taintTables(o *Outcome) {
+	f := &m.flow
+	all := f.taintAll && m.ran(o) || !f.whole && o.Results > 1
+	for _, t := range m.tables {
+		switch {
+		case all:
+			m.taint(t, "opaque")
+		case t.named && f.taints && m.ran(o) && !(f.class == ClassCreate && o.Kind == OutcomeErr):
+			m.taint(t, "statement")
+		}
+	}
+}
