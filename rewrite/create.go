@@ -88,7 +88,7 @@ type Create struct {
 	// equal when the engine is not one to convert.
 	Convert, Keep Variant
 
-	// Converted tells that Convert changes the engine.
+	// Converted tells that Convert changes the engine, or would but for its Reason.
 	Converted bool
 
 	// What the definitions hold, as far as they were parsed: with both reasons other
@@ -103,7 +103,7 @@ type Options struct {
 	Mode      Mode
 	Convert   EngineSet
 	MaxCreate int // the longest text that is parsed, in bytes; 0 for any
-	Version   int // the server's version, 90704 or 101119; 0 when it is not known
+	Version   int // the server's version, 90704 or 101119: no rule asks for it, but a Cache keeps servers apart by it
 }
 
 // Analyze judges a CREATE TEMPORARY TABLE. The result is never nil; for a text that is
@@ -151,6 +151,9 @@ func (a *analysis) run() {
 		if reason == ReasonNone {
 			reason = more
 		}
+	}
+	if a.hint {
+		reason = ReasonHint
 	}
 	if reason != ReasonNone {
 		a.refuse(reason)
@@ -208,8 +211,6 @@ func (a *analysis) readHead() Reason {
 		// The content may not be executed at all.
 		c.Name, c.Named = Name{}, false
 		return ReasonExecutableComment
-	case a.hint:
-		return ReasonHint
 	case quoted:
 		return ReasonQuotes
 	case !c.Named:
@@ -235,8 +236,6 @@ func (a *analysis) readTokens() Reason {
 	switch {
 	case a.executable:
 		return ReasonExecutableComment
-	case a.hint:
-		return ReasonHint
 	case a.doubtful:
 		return ReasonParse
 	case a.ambiguous:

@@ -20,10 +20,20 @@ func Mentions(text []byte, name string) bool {
 	if name == "" {
 		return true
 	}
-	for i := indexFold(text, name, 0); i >= 0; i = indexFold(text, name, i+1) {
-		if isBounded(text, i, i+len(name)) && !isExcepted(text, i, i+len(name)) {
+	checked := false // that AS makes an alias
+	f := newFinder(text, name)
+	for i := f.find(0); i >= 0; i = f.find(i + 1) {
+		j := i + len(name)
+		if !isBounded(text, i, j) || isQualifier(text, i, j) {
+			continue
+		}
+		if !isAlias(text, i, j) {
 			return true
 		}
+		if !checked && !hasAliases(text) {
+			return true
+		}
+		checked = true
 	}
 	// With lower_case_table_names the server takes these for k and i.
 	return strings.ContainsAny(name, "kK") && bytes.Contains(text, kelvinSign) ||
@@ -45,18 +55,32 @@ func isBounded(text []byte, i, j int) bool {
 	return i == 0 || !isPlain(text[i-1]) || i > 1 && text[i-2] == '\\'
 }
 
-// isExcepted tells whether the name at text[i:j] stands where no table is referred
-// to.
-func isExcepted(text []byte, i, j int) bool {
+// withQuotes extends text[i:j] by a pair of quotes around it.
+func withQuotes(text []byte, i, j int) (int, int) {
 	if i > 0 && j < len(text) && text[i-1] == text[j] && (text[j] == '`' || text[j] == '"') {
-		i--
-		j++
+		return i - 1, j + 1
 	}
-	if j < len(text) && text[j] == '.' {
-		before := lastByte(text[:i])
-		return before != '.' && before != '/' && !isSequenceCall(text[j+1:])
+	return i, j
+}
+
+// isQualifier tells whether the name at text[i:j] stands right before a dot and
+// qualifies what is behind it.
+func isQualifier(text []byte, i, j int) bool {
+	i, j = withQuotes(text, i, j)
+	if j == len(text) || text[j] != '.' {
+		return false
 	}
-	// Only blanks within the line: a line comment may end in the word AS.
+	before := bytes.TrimRight(text[:i], blanks)
+	return !hasSuffixFold(before, ".") && !hasSuffixFold(before, "*/") &&
+		!hasSuffixFold(before, "of") && !readsTable(text[j+1:])
+}
+
+const blanks = " \t\n\v\f\r"
+
+// isAlias tells whether the name at text[i:j] stands right behind the word AS, on the
+// same line: a line comment may end in that word.
+func isAlias(text []byte, i, j int) bool {
+	i, _ = withQuotes(text, i, j)
 	k := i
 	for k > 0 && (text[k-1] == ' ' || text[k-1] == '\t') {
 		k--
@@ -64,50 +88,67 @@ func isExcepted(text []byte, i, j int) bool {
 	if k < 2 || k == i && isPlain(text[i]) || !equalFold(text[k-2:k], "AS") {
 		return false
 	}
-	if k > 2 && (isIdent(text[k-3]) || text[k-3] == '.' || text[k-3] == '@') {
+	return k == 2 || !isIdent(text[k-3]) && text[k-3] != '.' && text[k-3] != '@'
+}
+
+// hasAliases tells whether a name behind AS is an alias in text: it is none in ALTER
+// TABLE x RENAME AS name, nor in MariaDB's {identifier name} with an identifier that
+// ends in AS.
+func hasAliases(text []byte) bool {
+	return !containsFold(text, "rename") && bytes.IndexByte(text, '{') < 0
+}
+
+// readsTable tells whether text, what follows "name.", makes that name a table of its
+// own: a sequence read in MariaDB's sql_mode ORACLE, or the type of a column (which
+// may also be written TYPE OF name.column).
+func readsTable(text []byte) bool {
+	text = bytes.TrimLeft(text, blanks+"`\"")
+	if hasPrefixFold(text, "nextval") || hasPrefixFold(text, "currval") {
+		return true
+	}
+	for len(text) > 0 && isIdent(text[0]) {
+		text = text[1:]
+	}
+	text = bytes.TrimLeft(text, blanks+"`\"")
+	if len(text) == 0 || text[0] != '%' {
 		return false
 	}
-	// ALTER TABLE x RENAME AS name; MariaDB's {identifier name}.
-	return indexFold(text, "rename", 0) < 0 && bytes.IndexByte(text[:i], '{') < 0
+	text = bytes.TrimLeft(text[1:], blanks)
+	return hasPrefixFold(text, "type") || hasPrefixFold(text, "rowtype")
 }
 
-// lastByte returns the last byte of text that is no blank, or 0.
-func lastByte(text []byte) byte {
-	for i := len(text) - 1; i >= 0; i-- {
-		if !isBlank(text[i]) {
-			return text[i]
-		}
-	}
-	return 0
+func hasSuffixFold(text []byte, w string) bool {
+	return len(text) >= len(w) && hasPrefixFold(text[len(text)-len(w):], w)
 }
 
-// isSequenceCall tells whether text, what follows "name.", reads the sequence of that
-// name, as MariaDB does in sql_mode ORACLE.
-func isSequenceCall(text []byte) bool {
-	text = bytes.TrimLeft(text, " \t\r\n\v\f`\"")
-	n := len("nextval")
-	return len(text) >= n && (equalFold(text[:n], "NEXTVAL") || equalFold(text[:n], "CURRVAL"))
+// finder finds a word in a text by ASCII letters of either case, in a time that grows
+// with the text and not with the number of places.
+type finder struct {
+	text           []byte
+	word           string
+	nextLo, nextUp int // where the first letter is next in lower and in upper case
 }
 
-// indexFold returns the index of the first occurrence of w in text[from:], by ASCII
-// letters of either case, or -1.
-func indexFold(text []byte, w string, from int) int {
-	lo, up := lower(w[0]), upper(w[0])
-	last := len(text) - len(w)
-	nextLo, nextUp := -1, -1
+func newFinder(text []byte, word string) finder {
+	return finder{text: text, word: word, nextLo: -1, nextUp: -1}
+}
+
+// find returns the index of the first occurrence at from or behind it, or -1. From
+// must not be less than at the call before.
+func (f *finder) find(from int) int {
+	lo, up := lower(f.word[0]), upper(f.word[0])
+	last := len(f.text) - len(f.word)
 	for i := from; i <= last; i++ {
-		if nextLo < i {
-			nextLo = indexByteFrom(text, lo, i)
+		if f.nextLo < i {
+			f.nextLo = indexByteFrom(f.text, lo, i)
 		}
 		if lo == up {
-			nextUp = nextLo
-		} else if nextUp < i {
-			nextUp = indexByteFrom(text, up, i)
+			f.nextUp = f.nextLo
+		} else if f.nextUp < i {
+			f.nextUp = indexByteFrom(f.text, up, i)
 		}
-		if i = min(nextLo, nextUp); i > last {
-			break
-		}
-		if hasPrefixFold(text[i:], w) {
+		i = min(f.nextLo, f.nextUp)
+		if i <= last && hasPrefixFold(f.text[i:], f.word) {
 			return i
 		}
 	}
@@ -134,7 +175,10 @@ func hasPrefixFold(text []byte, w string) bool {
 	return true
 }
 
-func containsFold(text []byte, w string) bool { return indexFold(text, w, 0) >= 0 }
+func containsFold(text []byte, w string) bool {
+	f := newFinder(text, w)
+	return f.find(0) >= 0
+}
 
 // ReadsDiagnostics tells whether text could read what the last statement left:
 // ROW_COUNT(), the warning and error counts, SHOW WARNINGS and SHOW ERRORS, GET
@@ -181,7 +225,7 @@ func CallsFunction(text []byte, mode Mode) bool {
 // before the parenthesis, on the same line, so that no comment can hide anything
 // between.
 func mayCall(text []byte, mode Mode) bool {
-	lineComments := -1 // not looked for
+	checked := false // that there are no line comments
 	for at := 0; ; at++ {
 		n := bytes.IndexByte(text[at:], '(')
 		if n < 0 {
@@ -211,11 +255,11 @@ func mayCall(text []byte, mode Mode) bool {
 			return true
 		}
 		for start > 0 && isBlank(text[start-1]) {
-			if start--; text[start] == '\n' && lineComments < 0 {
+			if start--; text[start] == '\n' && !checked {
 				if bytes.IndexByte(text, '#') >= 0 || bytes.Contains(text, lineComment) {
 					return true
 				}
-				lineComments = 0
+				checked = true
 			}
 		}
 		if start > 0 && (text[start-1] == '.' || text[start-1] == '/') {

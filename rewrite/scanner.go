@@ -133,6 +133,11 @@ func (s *scanner) skipLine() {
 func (s *scanner) skipComment() {
 	s.comments++
 	body := s.text[s.pos+2:]
+	if s.execEnd >= 0 && isExecutable(body) {
+		s.doubtful = true // servers differ on one executable comment in another
+		s.pos += 2
+		return
+	}
 	n := bytes.Index(body, commentEnd)
 	if n < 0 {
 		s.doubtful = true
@@ -149,9 +154,8 @@ func (s *scanner) skipComment() {
 		return
 	}
 	s.executable = true
-	// A server that skips the comment honours comments inside of it.
-	if s.execEnd >= 0 || bytes.Contains(body[:n], commentStart) {
-		s.doubtful = true
+	if bytes.Contains(body[:n], commentStart) {
+		s.doubtful = true // a server that skips the comment may look for the end of the inner one
 	}
 	if s.skipExec {
 		s.pos = end + 2

@@ -150,9 +150,9 @@ type Assignment struct {
 	// password and resource_group.
 	Key string
 
-	// Value is the right side as it was written, but blanks and comments made one
-	// space. For AssignNames and AssignCharset it is the character set without
-	// quotes, and "COLLATE name" behind it if that was given.
+	// Value is the right side as it was written, "" for a user variable. For
+	// AssignNames and AssignCharset it is the character set in lower case and without
+	// quotes, with " COLLATE name" behind it if that was given.
 	Value string
 
 	// Literal tells that Value is a number, a string or a word that means the same
@@ -244,15 +244,17 @@ func (r *reader) assignments(list []Assignment) ([]Assignment, bool) {
 func (r *reader) variable(list []Assignment) ([]Assignment, bool) {
 	r.advance()
 	if !r.tok.is('@') {
-		key := ""
-		for !r.ended() && !r.tok.is('=') && !r.tok.is(':') {
-			key += r.unquoted(r.tok) // the name may hold points
-			r.advance()
+		first, last := r.tok, token{}
+		for ; !r.ended() && !r.tok.is('=') && !r.tok.is(':'); r.advance() {
+			last = r.tok // the name may hold points
 		}
-		if key == "" {
+		switch last {
+		case token{}:
 			return nil, false
+		case first:
+			return r.assignTo(list, AssignUser, strings.ToLower(r.unquoted(first)))
 		}
-		return r.assignTo(list, AssignUser, strings.ToLower(key))
+		return r.assignTo(list, AssignUser, strings.ToLower(string(r.text[first.start:last.end])))
 	}
 	r.advance()
 	scope := r.tok
@@ -314,12 +316,14 @@ func (r *reader) assignTo(list []Assignment, kind AssignmentKind, key string) ([
 	}
 	r.advance()
 	a := Assignment{Kind: kind, Key: key}
-	tokens, ok := r.value()
+	first, last, ok := r.value()
 	if !ok {
 		return nil, false
 	}
-	a.Value = r.join(tokens)
-	a.Literal = r.isLiteral(tokens)
+	a.Literal = r.isLiteral(first, last)
+	if kind != AssignUser {
+		a.Value = string(r.text[first.start:last.end])
+	}
 	if key == "transaction_read_only" || key == "tx_read_only" {
 		switch strings.ToUpper(strings.Trim(a.Value, `'"`)) {
 		case "0", "OFF", "FALSE":
@@ -330,47 +334,40 @@ func (r *reader) assignTo(list []Assignment, kind AssignmentKind, key string) ([
 	return append(list, a), true
 }
 
-// value reads an expression up to a comma or the end, and returns its tokens.
-func (r *reader) value() ([]token, bool) {
-	var tokens []token
-	for depth := 0; !r.ended() && !(depth == 0 && r.tok.is(',')); r.advance() {
+// value reads an expression up to a comma or the end, and returns its first and last
+// token.
+func (r *reader) value() (first, last token, ok bool) {
+	first = r.tok
+	depth := 0
+	for ; !r.ended() && !(depth == 0 && r.tok.is(',')); r.advance() {
 		switch {
 		case r.tok.is('('):
 			depth++
 		case r.tok.is(')'):
 			depth--
 		}
-		tokens = append(tokens, r.tok)
-	}
-	return tokens, len(tokens) > 0
-}
-
-// join returns the text of tokens, with a space where there was something between.
-func (r *reader) join(tokens []token) string {
-	var b strings.Builder
-	for i, t := range tokens {
-		if i > 0 && t.start > tokens[i-1].end {
-			b.WriteByte(' ')
+		last = r.tok
+		if depth < 0 {
+			return first, last, false
 		}
-		b.Write(r.bytes(t))
 	}
-	return b.String()
+	return first, last, depth == 0 && last.kind != kindEnd
 }
 
-// isLiteral tells whether tokens are one string, one number with or without a sign,
-// or one word but DEFAULT.
-func (r *reader) isLiteral(tokens []token) bool {
-	if len(tokens) == 2 && (tokens[0].is('-') || tokens[0].is('+')) {
-		return tokens[1].kind == kindNumber
+// isLiteral tells whether the tokens first to last are one string, one number with or
+// without a sign, or one word but DEFAULT.
+func (r *reader) isLiteral(first, last token) bool {
+	if (first.is('-') || first.is('+')) && first.end == last.start {
+		return last.kind == kindNumber
 	}
-	if len(tokens) != 1 {
+	if first != last {
 		return false
 	}
-	switch t := tokens[0]; t.kind {
+	switch first.kind {
 	case kindString, kindDouble, kindNumber:
 		return true
 	case kindWord:
-		return !r.word(t, "DEFAULT") && !isNiladic(r.bytes(t))
+		return !r.word(first, "DEFAULT") && !isNiladic(r.bytes(first))
 	}
 	return false
 }
@@ -459,10 +456,10 @@ func (r *reader) charset(list []Assignment, a Assignment) ([]Assignment, bool) {
 
 // rest takes everything up to the end of the statement as the value.
 func (r *reader) rest(list []Assignment, a Assignment) ([]Assignment, bool) {
-	var tokens []token
+	start, end := r.tok.start, r.tok.start
 	for ; !r.ended(); r.advance() {
-		tokens = append(tokens, r.tok)
+		end = r.tok.end
 	}
-	a.Value = r.join(tokens)
+	a.Value = string(r.text[start:end])
 	return append(list, a), true
 }
