@@ -300,7 +300,7 @@ func (c *conversation) complete(now int64, out *output) {
 func outcome(r *wire.Result, now int64) session.Outcome {
 	o := session.Outcome{
 		Code: r.Code, Status: r.Status, Warnings: r.Warnings, Affected: r.Affected,
-		Handle: r.StatementID, StateTracked: r.StateChange, Now: now,
+		Handle: r.StatementID, StateTracked: r.StateChange, Results: r.Results, Now: now,
 	}
 	switch r.Kind {
 	case wire.ResultErr:

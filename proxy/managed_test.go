@@ -241,7 +241,7 @@ func TestSpare(t *testing.T) {
 }
 
 // Draining ends sessions between statements, not in a transaction.
-func TestDrain(t *testing.T) {
+func TestDrainAtBoundary(t *testing.T) {
 	s := newFakeServer(testCaps)
 	r := loggedIn(t, s, session.StrategyNative, 1<<20)
 	s.status |= wire.StatusInTrans
