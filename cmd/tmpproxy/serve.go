@@ -131,7 +131,7 @@ func newService(c *config.Config, log *zap.Logger, level zap.AtomicLevel) (*serv
 				return server.Ready(ctx)
 			},
 			Pages: map[string]func() any{
-				"/api/sessions": func() any { return server.Sessions() },
+				"/api/sessions": func() any { return append([]proxy.SessionInfo{}, server.Sessions()...) }, // none is [], not null
 				"/api/shapes":   func() any { return server.Shapes() },
 				"/api/version":  func() any { return thisBuild() },
 			},

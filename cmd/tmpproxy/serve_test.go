@@ -120,6 +120,9 @@ func (s *served) get(path string) (status int, body string) {
 
 func TestServeAdmin(t *testing.T) {
 	s := serve(t, nil, "--backend.address="+startBackend(t).address())
+	if status, body := s.get("/api/sessions"); status != 200 || body != "[]\n" {
+		t.Errorf("sessions when there are none: %d %s", status, body)
+	}
 	connect(t, "tcp", s.listen[0]).query("SELECT 1")
 	for path, want := range map[string]string{
 		"/healthz":      "ok",
