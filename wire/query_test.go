@@ -92,8 +92,9 @@ func TestSplitQuery(t *testing.T) {
 	})
 	for name, payload := range map[string]string{
 		"empty": "", "another command": "\x16\x00\x01SELECT 1", "no sets": "\x03\x00\x00SELECT 1", "two sets": "\x03\x00\x02SELECT 1",
-		"types not sent": "\x03\x01\x01\x00\x00\x07SELECT 1", "unknown type": "\x03\x01\x01\x00\x01\x42\x00\x00SELECT 1",
-		"huge count": "\x03\xfe\xff\xff\xff\xff\xff\xff\xff\xff\x01SELECT 1", "text where attributes should be": "\x03SELECT 1",
+		"types not sent":            "\x03\x01\x01\x00\x00\x07SELECT 1",
+		"types said not to be sent": "\x03\x01\x01\x00\x00\xfe\x00\x00\x03valSELECT 1", "unknown type": "\x03\x01\x01\x00\x01\x42\x00\x00SELECT 1",
+		"huge count": "\x03\xfe\xff\xff\xff\xff\xff\xff\xff\xff\x01SELECT 1", "a count that is negative as an int": "\x03\xfe\xff\xff\xff\xff\xff\xff\xff\xff\x01\x01SELECT 1", "text where attributes should be": "\x03SELECT 1",
 	} {
 		if a, text, err := SplitQuery([]byte(payload), ClientQueryAttributes); err == nil {
 			t.Errorf("%s: split into %q and %q", name, a, text)

@@ -18,7 +18,7 @@ type Result struct {
 	Code               uint16 // of the ERR packet
 	HasStatus          bool   // Status was told: ERR packets, strings and prepare-OKs have none
 	Status, Warnings   uint16 // of the last OK or EOF packet; Warnings of a prepare-OK too
-	Affected, InsertID uint64 // of the last OK packet
+	Affected, InsertID uint64 // of the last OK packet, zero behind rows
 	Rows               uint64 // rows of all results
 
 	// Of a prepared statement.
@@ -71,31 +71,31 @@ const (
 
 // ResponseTracker finds the end of a reply and notes what it was. Begin, Scan and Result do not allocate.
 type ResponseTracker struct {
+	tracked
+	head   [keptPayload]byte // beginning of a payload that arrives in pieces
+	schema [keptSchema]byte
+}
+
+// tracked is what a tracker knows of the present reply, besides the bytes it keeps.
+type tracked struct {
 	caps    Capability
-	framer  Framer
-	phase   phase
 	mariadb bool
 	infile  bool
-	query   bool      // more results may follow one
-	another bool      // another result follows, whatever the end of this one says
-	omitted bool      // the definitions of a prepared statement are left out
+	query   bool // more results may follow one
+	another bool // another result follows, whatever the end of this one says
+	omitted bool // the definitions of a prepared statement are left out
+	phase   phase
+	framer  Framer
 	rest    [2]uint16 // definitions of a prepared statement still to come: parameters, columns
 	columns uint64    // column definitions still to come
+	kept    int       // bytes in head
+	schemaN int       // bytes in schema; -1 if it was not seen whole
 	result  Result
-	kept    int // bytes in head
-	head    [keptPayload]byte
-	schemaN int // bytes in schema; -1 if it is unknown
-	schema  [keptSchema]byte
 }
 
 // Begin makes the tracker ready for the reply to a command. caps are the negotiated capabilities.
 func (t *ResponseTracker) Begin(cmd Command, caps Capability, mariadb bool) {
-	t.caps, t.mariadb = caps, mariadb
-	t.framer = Framer{}
-	t.infile, t.query, t.another, t.omitted = false, false, false, false
-	t.schemaN = -1
-	t.result = Result{}
-	t.kept = 0
+	t.tracked = tracked{caps: caps, mariadb: mariadb}
 	switch cmd.Shape() {
 	case ShapeNone:
 		t.phase = phaseDone

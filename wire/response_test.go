@@ -242,6 +242,13 @@ var replyCases = []replyCase{
 		r.ok(OK{Affected: 1, Status: plain})
 		return Result{Kind: ResultOK, HasStatus: true, Status: plain, Affected: 1, Rows: 3, Results: 4}
 	}},
+	{"ok, then rows", queries, func(r *reply) Result {
+		r.ok(OK{Affected: 9, InsertID: 9, Status: more, Warnings: 9})
+		r.columns(1, plain)
+		r.packet("\x011")
+		r.eof(plain, 0)
+		return Result{Kind: ResultSet, HasStatus: true, Status: plain, Rows: 1, Results: 2}
+	}},
 	{"several results, then err", queries, func(r *reply) Result {
 		r.ok(OK{Affected: 9, InsertID: 9, Status: more | StatusInTrans, Warnings: 9})
 		r.columns(1, more)
@@ -703,8 +710,12 @@ func TestLongRows(t *testing.T) {
 	}
 }
 
-// TestShortFE: without CLIENT_DEPRECATE_EOF a payload of nine bytes that begins with 0xFE is a row.
+// TestShortFE: without CLIENT_DEPRECATE_EOF a payload of nine bytes that begins with 0xFE is a row, one of eight is none.
 func TestShortFE(t *testing.T) {
+	eof := &reply{caps: caps41}
+	eof.columns(1, plain)
+	eof.packet("\xfe\x00\x00\x02\x00\x00\x00\x00")
+	everySplit(t, ComQuery, server{caps: caps41}, eof.bytes, nil, Result{Kind: ResultSet, HasStatus: true, Status: plain, Results: 1})
 	r := &reply{caps: caps41}
 	r.columns(1, plain)
 	r.packet("\xfe12345678")
@@ -717,7 +728,7 @@ func TestState(t *testing.T) {
 	variable := func(name, value string) string { return entry(0, lenencString(name)+lenencString(value)) }
 	filler := func(n int) string { return variable("optimizer_switch", strings.Repeat("x", n)) }
 	schema := func(name string) string { return entry(1, lenencString(name)) }
-	type tracked struct {
+	type state struct {
 		stateChange, schemaChanged bool
 		schema                     []byte
 	}
@@ -726,27 +737,28 @@ func TestState(t *testing.T) {
 	tests := []struct {
 		name  string
 		state string
-		want  tracked
+		want  state
 	}{
-		{"nothing", "", tracked{}},
-		{"variable", variable("autocommit", "ON"), tracked{}},
-		{"schema", schema("lab"), tracked{false, true, []byte("lab")}},
-		{"no schema any more", schema(""), tracked{false, true, []byte{}}},
-		{"two schemas", schema("a") + schema("lab"), tracked{false, true, []byte("lab")}},
-		{"state change", entry(2, "1"), tracked{true, false, nil}},
-		{"gtids", entry(3, "\x00"+lenencString("uuid:1")), tracked{}},
-		{"transaction characteristics", entry(4, "\x12START TRANSACTION;"), tracked{true, false, nil}},
-		{"transaction state", entry(5, "\x08T_______"), tracked{true, false, nil}},
-		{"an entry of the future", entry(9, "x"), tracked{}},
-		{"all", variable("a", "b") + schema("lab") + entry(2, "1") + entry(5, "\x08T_______"), tracked{true, true, []byte("lab")}},
-		{"long name", schema(strings.Repeat("é", 128)), tracked{false, true, []byte(strings.Repeat("é", 128))}},
-		{"too long a name", schema(strings.Repeat("x", keptSchema+1)), tracked{false, true, nil}},
-		{"long, seen whole", filler(room-6) + schema("lab"), tracked{false, true, []byte("lab")}},
-		{"one byte too long", filler(room-5) + schema("lab"), tracked{true, true, nil}},
-		{"much too long", filler(3000), tracked{true, true, nil}},
-		{"schema first, then too long", schema("lab") + filler(3000), tracked{true, true, nil}},
-		{"malformed", "\x01\x09\x03lab", tracked{true, true, nil}},
-		{"malformed schema", "\x01\x04\x09lab", tracked{false, true, nil}},
+		{"nothing", "", state{}},
+		{"variable", variable("autocommit", "ON"), state{}},
+		{"schema", schema("lab"), state{false, true, []byte("lab")}},
+		{"no schema any more", schema(""), state{false, true, []byte{}}},
+		{"two schemas", schema("a") + schema("lab"), state{false, true, []byte("lab")}},
+		{"state change", entry(2, "1"), state{true, false, nil}},
+		{"gtids", entry(3, "\x00"+lenencString("uuid:1")), state{}},
+		{"transaction characteristics", entry(4, "\x12START TRANSACTION;"), state{true, false, nil}},
+		{"transaction state", entry(5, "\x08T_______"), state{true, false, nil}},
+		{"an entry of the future", entry(9, "x"), state{}},
+		{"all", variable("a", "b") + schema("lab") + entry(2, "1") + entry(5, "\x08T_______"), state{true, true, []byte("lab")}},
+		{"long name", schema(strings.Repeat("é", 128)), state{false, true, []byte(strings.Repeat("é", 128))}},
+		{"too long a name", schema(strings.Repeat("x", keptSchema+1)), state{false, true, nil}},
+		{"long, seen whole", filler(room-6) + schema("lab"), state{false, true, []byte("lab")}},
+		{"one byte too long", filler(room-5) + schema("lab"), state{true, true, nil}},
+		{"cut between two entries", filler(room) + schema("lab"), state{true, true, nil}},
+		{"much too long", filler(3000), state{true, true, nil}},
+		{"schema first, then too long", schema("lab") + filler(3000), state{true, true, nil}},
+		{"malformed", "\x01\x09\x03lab", state{true, true, nil}},
+		{"malformed schema", "\x01\x04\x09lab", state{false, true, nil}},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
@@ -790,30 +802,43 @@ func lenencString(s string) string { return string(appendLenenc(nil, uint64(len(
 
 // TestBeginForgets: nothing of a reply that broke off is left in the next one.
 func TestBeginForgets(t *testing.T) {
-	s := server{caps: capsModern | ClientOptionalResultsetMeta}
-	for _, c := range replyCases {
-		r := &reply{caps: s.caps}
-		c.write(r)
-		for at := range r.bytes {
-			if at > 400 {
-				break
-			}
-			var tracker ResponseTracker
-			tracker.Begin(c.commands[0], s.caps, false)
-			tracker.Scan(r.bytes[:at])
-			next := &reply{caps: caps41}
-			next.prepared(5, 1, 1, 0, true)
-			next.definitions(1)
-			next.eof(plain, 0)
-			next.definitions(1)
-			next.eof(plain, 0)
-			tracker.Begin(ComStmtPrepare, caps41, true)
-			if tracker.Infile() || tracker.Raw() {
-				t.Fatalf("%s, broken off at %d: infile %v, raw %v", c.name, at, tracker.Infile(), tracker.Raw())
-			}
-			want := Result{Kind: ResultOK, HasStatus: true, Status: plain, StatementID: 5, Params: 1, Columns: 1, Results: 1}
-			if got := feed(t, &tracker, next.bytes, len(next.bytes), nil, func() int { return 6 }); !reflect.DeepEqual(got, want) {
-				t.Fatalf("%s, broken off at %d:\ngot  %+v\nwant %+v", c.name, at, got, want)
+	next := []replyCase{
+		{"prepared", []Command{ComStmtPrepare}, func(r *reply) Result {
+			r.prepared(5, 1, 1, 0, true)
+			r.definitions(1)
+			r.eof(plain, 0)
+			r.definitions(1)
+			r.eof(plain, 0)
+			return Result{Kind: ResultOK, HasStatus: true, Status: plain, StatementID: 5, Params: 1, Columns: 1, Results: 1}
+		}},
+		{"ok", []Command{ComQuery}, func(r *reply) Result {
+			r.ok(OK{Status: plain})
+			return Result{Kind: ResultOK, HasStatus: true, Status: plain, Results: 1}
+		}},
+		{"one ok", []Command{ComPing}, func(r *reply) Result {
+			r.ok(OK{Status: more})
+			return Result{Kind: ResultOK, HasStatus: true, Status: more, Results: 1}
+		}},
+	}
+	for _, s := range []server{{caps: capsModern | ClientOptionalResultsetMeta}, {caps: caps41 | ClientOptionalResultsetMeta}} {
+		for _, c := range replyCases {
+			broken := &reply{caps: s.caps}
+			c.write(broken)
+			for at := range min(len(broken.bytes), 400) {
+				for _, n := range next {
+					var tracker ResponseTracker
+					tracker.Begin(c.commands[0], s.caps, false)
+					tracker.Scan(broken.bytes[:at])
+					r := &reply{caps: caps41}
+					want := n.write(r)
+					tracker.Begin(n.commands[0], r.caps, false)
+					if tracker.Infile() || tracker.Raw() {
+						t.Fatalf("%s, broken off at %d: infile %v, raw %v", c.name, at, tracker.Infile(), tracker.Raw())
+					}
+					if got := feed(t, &tracker, r.bytes, len(r.bytes), nil, func() int { return 6 }); !reflect.DeepEqual(got, want) {
+						t.Fatalf("%s, broken off at %d, then %s:\ngot  %+v\nwant %+v", c.name, at, n.name, got, want)
+					}
+				}
 			}
 		}
 	}
