@@ -10,7 +10,8 @@ import (
 )
 
 // pump carries sessions with goroutines over net.Conn: a reader and a writer for each side, around a lock. It is the driver on
-// systems without event loops, and what these are compared with.
+// systems without event loops, and what these are compared with. A pause is no promise: a reader that is at it goes on for one
+// read. The reset of a client that is paused is noticed only when it is read again.
 type pump struct {
 	server *Server
 

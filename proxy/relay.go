@@ -75,7 +75,7 @@ func (r *relay) tell(in input, at side, b []byte, out *output) {
 	if r.handshaking && !r.greeting() {
 		r.loggedIn()
 	}
-	if out.end {
+	if out.end || in == inputEnded {
 		r.because(causes[in][at])
 	}
 }

@@ -1,0 +1,401 @@
+package proxy
+
+import (
+	"io"
+	"runtime"
+	"slices"
+	"testing"
+
+	"go.uber.org/zap"
+	"golang.org/x/sys/unix"
+)
+
+// loopQueued is how many bytes wait for a side in the loops.
+func loopQueued(d driver, to side) (n int) {
+	for _, l := range d.(*loops).all {
+		l.do(func() {
+			for _, slot := range l.slots {
+				if slot.s != nil {
+					n += slot.s.legs[to].queued()
+				}
+			}
+		})
+	}
+	return n
+}
+
+// loop is the rig's one loop.
+func (r *rig) loop() *loop { return r.driver().(*loops).all[0] }
+
+// calls are the system calls of the rig's loop so far.
+func (r *rig) calls() (c calls) {
+	l := r.loop()
+	l.do(func() { c = l.calls })
+	return c
+}
+
+// settled waits until the loop has nothing to do, for it answers only then.
+func (r *rig) settled() { r.calls() }
+
+func roundTrips(n int, client, backend *end) {
+	for range n {
+		client.send("SELECT 1, a small query of some fifty bytes")
+		backend.expect("SELECT 1, a small query of some fifty bytes")
+		backend.send("and its reply")
+		client.expect("and its reply")
+	}
+}
+
+func TestSystemCallsOfASmallQuery(t *testing.T) {
+	const n = 2000
+	for _, network := range []string{"tcp", "unix"} {
+		t.Run(network, func(t *testing.T) {
+			// A conversation that pauses the client while a reply is out must not cost more.
+			for name, script := range map[string]func() *script{"raw": nil, "pausing": func() *script {
+				return &script{on: func(s *script, in input, at side, b []byte, out *output) bool {
+					if in == inputReceived {
+						s.paused[clientSide] = at == clientSide
+					}
+					return false
+				}}
+			}} {
+				t.Run(name, func(t *testing.T) {
+					r := newRig(t, rigOptions{driver: "loop", network: network, script: script})
+					client, backend := r.session()
+					roundTrips(10, client, backend)
+					before := r.calls()
+					roundTrips(n, client, backend)
+					after := r.calls()
+					if reads, writes := after.reads-before.reads, after.writes-before.writes; reads != 2*n || writes != 2*n {
+						t.Errorf("%d reads and %d writes for %d round trips, want two each", reads, writes, n)
+					}
+					if controls := after.controls - before.controls; controls != 0 {
+						t.Errorf("%d calls of epoll_ctl", controls)
+					}
+					// Signals of the scheduler's may wake the loop besides.
+					if waits := after.waits - before.waits; waits > 2*n+n/100 {
+						t.Errorf("%d waits for %d round trips, want two each", waits, n)
+					}
+					client.Close()
+					backend.expectEnd("")
+				})
+			}
+		})
+	}
+}
+
+func TestHangUpOfAPausedSideDoesNotSpin(t *testing.T) {
+	tests := []struct {
+		name    string
+		network string
+		paused  side
+		hangUp  func(e *end)
+		want    string
+	}{
+		{"backend resets", "tcp", backendSide, func(e *end) { e.send("words"); e.reset() }, "words"},
+		{"backend closes", "unix", backendSide, func(e *end) { e.send("words"); e.Close() }, "words"},
+		{"client closes", "unix", clientSide, func(e *end) { e.send("words"); e.Close() }, "words"},
+		{"client sends a FIN", "tcp", clientSide, func(e *end) { e.send("words"); e.shut() }, "words"},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			first := true
+			r := newRig(t, rigOptions{driver: "loop", network: test.network, script: func() *script {
+				s := &script{on: func(s *script, in input, from side, b []byte, out *output) bool {
+					if in == inputReceived && string(b) == "go" {
+						s.paused = [2]bool{}
+						return true
+					}
+					return false
+				}}
+				s.paused[test.paused] = first
+				first = false
+				return s
+			}})
+			client, backend := r.session()
+			other, its := r.session()
+			roundTrips(1, other, its)
+			quiet, busy := client, backend
+			if test.paused == backendSide {
+				quiet, busy = backend, client
+			}
+			test.hangUp(quiet)
+			const n = 500
+			before := r.calls()
+			roundTrips(n, other, its)
+			after := r.calls()
+			if waits := after.waits - before.waits; waits > 2*n+20 {
+				t.Errorf("%d waits for %d round trips of another session", waits, n)
+			}
+			busy.send("go")
+			busy.expectEnd(test.want)
+			for _, e := range []*end{client, backend, other, its} {
+				e.Close()
+			}
+			r.empty()
+		})
+	}
+}
+
+// The pump notices such a reset only when it reads again.
+func TestResetOfAPausedClientIsImmediate(t *testing.T) {
+	r := newRig(t, rigOptions{driver: "loop"})
+	client, backend := r.session()
+	stalled := make(chan error)
+	go func() {
+		_, err := io.Copy(client.socket, neverEnding{}) // until the reset
+		stalled <- err
+	}()
+	r.eventually("the client is paused", func() bool {
+		var events uint32
+		l := r.loop()
+		l.do(func() { events = l.slots[0].s.legs[clientSide].events })
+		return events == 0
+	})
+	client.reset()
+	if err := <-stalled; err == nil {
+		t.Error("writing did not end")
+	}
+	r.empty() // although the backend has read nothing yet
+	backend.expectGone()
+}
+
+func TestQueueIsFreed(t *testing.T) {
+	r := newRig(t, rigOptions{driver: "loop"})
+	client, backend := r.session()
+	data := pattern(32 << 20)
+	go backend.send(data)
+	r.eventually("the client is stalled", func() bool { return r.queued(clientSide) > 0 })
+	client.expect(data)
+	r.settled()
+	l := r.loop()
+	l.do(func() {
+		for at, g := range l.slots[0].s.legs {
+			if g.queue != nil || g.events != unix.EPOLLIN {
+				t.Errorf("%v: a queue of %d bytes is kept, events %#x", side(at), cap(g.queue), g.events)
+			}
+		}
+		if len(l.buffers) == 0 || len(l.buffers) > maxBuffers {
+			t.Errorf("%d free buffers", len(l.buffers))
+		}
+	})
+	client.Close()
+	backend.expectEnd("")
+}
+
+func TestRunsToOneSideAreOneWrite(t *testing.T) {
+	r := newRig(t, rigOptions{driver: "loop", script: func() *script {
+		return &script{on: func(s *script, in input, from side, b []byte, out *output) bool {
+			if in != inputReceived {
+				return false
+			}
+			out.to(clientSide, []byte("a"))
+			out.to(clientSide, []byte("b"))
+			out.to(clientSide, []byte("c"))
+			out.to(backendSide, []byte("d"))
+			out.to(clientSide, []byte("e"))
+			return true
+		}}
+	}})
+	client, backend := r.session()
+	before := r.calls()
+	client.send("x")
+	client.expect("abce")
+	backend.expect("d")
+	if writes := r.calls().writes - before.writes; writes != 3 {
+		t.Errorf("%d writes, want 3", writes)
+	}
+	client.Close()
+	backend.expectEnd("")
+}
+
+// still is a loop that does not run: a test calls its parts.
+type still struct {
+	*loop
+	far []int // the far ends of its sessions' legs
+}
+
+func newStill(t *testing.T) *still {
+	t.Helper()
+	s, err := NewServer(zap.NewNop(), Options{Listen: []string{"127.0.0.1:0"}, Backend: "127.0.0.1:1"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	l, err := newLoop(s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	still := &still{loop: l}
+	t.Cleanup(func() {
+		for _, slot := range l.slots {
+			if slot.s != nil {
+				l.release(slot.s)
+			}
+		}
+		l.closeDescriptors()
+		for _, fd := range still.far {
+			unix.Close(fd)
+		}
+		unix.Close(l.wake)
+		unix.Close(l.epoll)
+	})
+	return still
+}
+
+// member admits a session of socket pairs and returns the far ends of its legs.
+func (l *still) member(t *testing.T, s *script) (m *member, far [2]int) {
+	t.Helper()
+	m = &member{relay: relay{server: l.server, conversation: newRawConversation()}}
+	if s != nil {
+		m.double = s
+	}
+	for at := range m.legs {
+		pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_NONBLOCK|unix.SOCK_CLOEXEC, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		m.legs[at].fd = int32(pair[0])
+		far[at] = pair[1]
+		l.far = append(l.far, pair[1])
+	}
+	l.server.active.Add(1)
+	l.server.sessions.Add(1)
+	l.load.Add(1)
+	l.admit(m, nil)
+	return m, far
+}
+
+func (m *member) event(at side, events uint32) unix.EpollEvent {
+	return unix.EpollEvent{Events: events, Fd: int32(m.slot<<1) | int32(at), Pad: int32(m.generation)}
+}
+
+func TestEventsOfASessionThatEndedInTheBatch(t *testing.T) {
+	l := newStill(t)
+	a, farA := l.member(t, &script{on: func(*script, input, side, []byte, *output) bool { panic("as planned") }})
+	if a.state != released {
+		t.Fatal("the session should have panicked at its start")
+	}
+	l.closeDescriptors()
+
+	a, farA = l.member(t, nil)
+	var reused []int
+	b, farB := l.member(t, &script{on: func(s *script, in input, at side, by []byte, out *output) bool {
+		if in == inputReceived { // opens descriptors between the end of a and the end of the batch
+			fd, err := unix.Dup(l.epoll)
+			if err != nil {
+				t.Error(err)
+			}
+			reused = append(reused, fd)
+		}
+		return false
+	}})
+	descriptors := []int32{a.legs[clientSide].fd, a.legs[backendSide].fd}
+	unix.Write(farA[clientSide], []byte("x"))
+	unix.Shutdown(farA[backendSide], unix.SHUT_RDWR)
+	unix.Shutdown(farA[clientSide], unix.SHUT_WR)
+	unix.Write(farB[clientSide], []byte("x"))
+	reads := l.calls.reads
+	l.batch([]unix.EpollEvent{
+		a.event(backendSide, unix.EPOLLIN|unix.EPOLLHUP),
+		a.event(clientSide, unix.EPOLLIN|unix.EPOLLHUP), // reads x: the input is discarded
+		a.event(clientSide, unix.EPOLLIN|unix.EPOLLHUP), // reads the FIN
+		a.event(clientSide, unix.EPOLLIN|unix.EPOLLHUP), // is over
+		b.event(clientSide, unix.EPOLLIN),
+	})
+	if a.state != released || l.calls.reads-reads != 4 {
+		t.Errorf("state %d after %d reads; want the session released, and three reads of it and one of another", a.state, l.calls.reads-reads)
+	}
+	for _, fd := range reused {
+		if slices.Contains(descriptors, int32(fd)) {
+			t.Errorf("descriptor %d was closed within the batch", fd)
+		}
+		unix.Close(fd)
+	}
+
+	// The next session has the slot; what epoll had to say of the old one does not concern it.
+	c, _ := l.member(t, nil)
+	if c.slot != a.slot {
+		t.Fatalf("slot %d is not reused, but %d", a.slot, c.slot)
+	}
+	reads = l.calls.reads
+	l.batch([]unix.EpollEvent{a.event(clientSide, unix.EPOLLIN), a.event(backendSide, unix.EPOLLHUP|unix.EPOLLERR)})
+	if c.state != carrying || l.calls.reads != reads || !c.legs[backendSide].watched {
+		t.Error("a stale event reached another session")
+	}
+	// Nor do its deadlines.
+	l.logins = []deadline{{1, a.slot, a.generation}}
+	l.lingers = []deadline{{1, a.slot, a.generation}}
+	if l.expire(); c.state != carrying || len(l.logins) != 0 || len(l.lingers) != 0 {
+		t.Error("a stale deadline reached another session, or stays")
+	}
+	if l.timeout() != -1 {
+		t.Error("the loop does not wait for ever without deadlines")
+	}
+}
+
+func TestIdleSessionHoldsLittle(t *testing.T) {
+	l := newStill(t)
+	heap := func() uint64 {
+		runtime.GC()
+		runtime.GC()
+		var m runtime.MemStats
+		runtime.ReadMemStats(&m)
+		return m.HeapAlloc
+	}
+	const n = 1000
+	l.slots = make([]slot, 0, n) // its growth is not a session's
+	l.far = make([]int, 0, 2*n)
+	far := make([][2]int, 0, n)
+	before := heap()
+	for range n {
+		_, f := l.member(t, nil)
+		far = append(far, f)
+	}
+	// Some traffic first: what it needs has to be given back.
+	b := make([]byte, 100)
+	for range 3 {
+		for _, f := range far {
+			unix.Write(f[clientSide], b)
+			unix.Write(f[backendSide], b)
+		}
+		for relayed := 0; relayed < 2*n; {
+			reads := l.calls.reads
+			l.batch(l.events[:l.calls.wait(l.epoll, l.events[:], -1)])
+			relayed += int(l.calls.reads - reads)
+		}
+		for _, f := range far {
+			unix.Read(f[clientSide], b)
+			unix.Read(f[backendSide], b)
+		}
+	}
+	per := (int64(heap()) - int64(before)) / n
+	t.Logf("%d bytes per idle session, the raw conversation included", per)
+	if per > 1536 {
+		t.Errorf("an idle session holds %d bytes", per)
+	}
+	runtime.KeepAlive(l)
+}
+
+func TestNumberOfLoops(t *testing.T) {
+	for processors, want := range map[int]int{1: 1, 2: 1, 4: 1, 8: 2, 16: 4, 64: 8} {
+		if got := automaticLoops(processors); got != want {
+			t.Errorf("%d loops on %d processors, want %d", got, processors, want)
+		}
+	}
+	r := newRig(t, rigOptions{driver: "loop", change: func(o *Options) { o.Loops = 3 }})
+	var ends []*end
+	for range 6 {
+		client, backend := r.session()
+		roundTrips(1, client, backend)
+		ends = append(ends, client, backend)
+	}
+	for i, l := range r.driver().(*loops).all {
+		if n := l.load.Load(); n != 2 {
+			t.Errorf("loop %d has %d sessions of 6", i, n)
+		}
+	}
+	for _, e := range ends {
+		e.Close()
+	}
+	r.empty()
+}
