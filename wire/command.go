@@ -53,7 +53,7 @@ const (
 type Shape uint8
 
 const (
-	ShapeNone       Shape = iota // no reply
+	ShapeNone       Shape = iota // no reply, but for MySQL's ERR 1835 to a COM_STMT_CLOSE of less than 5 bytes or a COM_STMT_SEND_LONG_DATA of less than 7
 	ShapeQuery                   // OK, ERR, LOCAL INFILE, result sets
 	ShapePrepare                 // ERR, or prepare-OK and the definitions of parameters and columns
 	ShapeFieldList               // ERR, or column definitions straight away, ended like rows
