@@ -71,7 +71,16 @@ func (d *Difference) String() string {
 		after = " then " + d.DirectEvent.Probe
 	}
 	return fmt.Sprintf("%s, %s, %s: %s%s: %s: direct %s, proxied %s",
-		d.Server, d.Strategy, d.Variant, d.Step(), after, d.Path, d.Direct, d.Proxied)
+		d.Server, d.Strategy, d.Variant, d.Step(), after, d.Path, short(d.Direct), short(d.Proxied))
+}
+
+// short is a value that can be printed.
+func short(value string) string {
+	const most = 300
+	if len(value) <= most {
+		return value
+	}
+	return fmt.Sprintf("%s… (%d bytes)", value[:most], len(value))
 }
 
 // Compare returns the differences of two runs of the same script.

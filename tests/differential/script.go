@@ -20,7 +20,7 @@
 //	~name    an allowance for this step only; several may stand
 //
 // repeat N { and } on lines of their own repeat what is between. ${i} is the number of the innermost repetition, from 1,
-// ${id:b} the thread id of connection b.
+// ${id:b} the thread id of connection b, ${x*1000} a thousand x.
 //
 // Commands (- is an empty argument): @connect [user [password [schema]]], @disconnect, @cut, @ping, @reset, @changeuser user [password [schema]],
 // @initdb schema, @fieldlist table [wildcard], @statistics, @processinfo, @debug, @setoption on|off, @prepare name text,

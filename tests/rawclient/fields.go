@@ -1,6 +1,7 @@
 package rawclient
 
 import (
+	"crypto/sha256"
 	"fmt"
 	"strconv"
 )
@@ -21,7 +22,7 @@ func (r *Reply) Fields(binary bool) []Field {
 		f.add(fmt.Sprintf("turn[%d]", i), turn)
 	}
 	if r.Text != nil {
-		f.add("text", strconv.Quote(*r.Text))
+		f.add("text", quote(*r.Text))
 	}
 	if s := r.Prepared; s != nil {
 		f.add("prepared.id", s.ID)
@@ -45,6 +46,15 @@ func (r *Reply) Fields(binary bool) []Field {
 	return f
 }
 
+// quote makes text of a value; of a very long one its beginning, length and hash stand for it.
+func quote(s string) string {
+	const most, beginning = 16 << 10, 64
+	if len(s) <= most {
+		return strconv.Quote(s)
+	}
+	return fmt.Sprintf("%q… %d bytes, SHA-256 %x", s[:beginning], len(s), sha256.Sum256([]byte(s)))
+}
+
 type fields []Field
 
 func (f *fields) add(path string, value any) {
@@ -59,7 +69,7 @@ func (f *fields) optional(path string, value *byte) {
 
 func (f *fields) result(path string, r Result, binary bool) {
 	if r.Infile != nil {
-		f.add(path+".infile", strconv.Quote(*r.Infile))
+		f.add(path+".infile", quote(*r.Infile))
 	}
 	if r.ColumnCount > 0 {
 		f.add(path+".columns", r.ColumnCount)
@@ -74,14 +84,14 @@ func (f *fields) result(path string, r Result, binary bool) {
 	if r.Err != nil {
 		f.add(path+".error.code", r.Err.Code)
 		f.add(path+".error.state", r.Err.State)
-		f.add(path+".error.message", strconv.Quote(r.Err.Message))
+		f.add(path+".error.message", quote(r.Err.Message))
 	}
 }
 
 func (f *fields) row(path string, columns []Column, row []byte, binary bool) {
 	values, err := TextRow(row)
 	if binary || err != nil {
-		f.add(path, strconv.Quote(string(row)))
+		f.add(path, quote(string(row)))
 		return
 	}
 	for i, value := range values {
@@ -90,7 +100,7 @@ func (f *fields) row(path string, columns []Column, row []byte, binary bool) {
 			field.Column = columns[i].Name
 		}
 		if value != nil {
-			field.Value = strconv.Quote(string(value))
+			field.Value = quote(string(value))
 		}
 		*f = append(*f, field)
 	}
@@ -99,24 +109,24 @@ func (f *fields) row(path string, columns []Column, row []byte, binary bool) {
 func (f *fields) columns(path string, columns []Column) {
 	for i, c := range columns {
 		p := fmt.Sprintf("%s.column[%d].", path, i)
-		f.add(p+"name", strconv.Quote(c.Name))
-		f.add(p+"org_name", strconv.Quote(c.OrgName))
-		f.add(p+"table", strconv.Quote(c.Table))
-		f.add(p+"org_table", strconv.Quote(c.OrgTable))
-		f.add(p+"schema", strconv.Quote(c.Schema))
-		f.add(p+"catalog", strconv.Quote(c.Catalog))
+		f.add(p+"name", quote(c.Name))
+		f.add(p+"org_name", quote(c.OrgName))
+		f.add(p+"table", quote(c.Table))
+		f.add(p+"org_table", quote(c.OrgTable))
+		f.add(p+"schema", quote(c.Schema))
+		f.add(p+"catalog", quote(c.Catalog))
 		f.add(p+"type", fmt.Sprintf("%#02x", c.Type))
 		f.add(p+"flags", fmt.Sprintf("%#04x", c.Flags))
 		f.add(p+"length", c.Length)
 		f.add(p+"decimals", c.Decimals)
 		f.add(p+"collation", c.Collation)
 		if c.Extended != nil {
-			f.add(p+"extended", strconv.Quote(string(c.Extended)))
+			f.add(p+"extended", quote(string(c.Extended)))
 		}
 		if c.HasDefault {
 			value := "NULL"
 			if c.Default != nil {
-				value = strconv.Quote(string(c.Default))
+				value = quote(string(c.Default))
 			}
 			f.add(p+"default", value)
 		}
@@ -136,9 +146,9 @@ func (f *fields) ok(path string, o *OK) {
 	f.add(path+".affected_rows", o.AffectedRows)
 	f.add(path+".insert_id", o.InsertID)
 	if o.Info != nil {
-		f.add(path+".info", strconv.Quote(string(o.Info)))
+		f.add(path+".info", quote(string(o.Info)))
 	}
 	if o.State != nil {
-		f.add(path+".state", strconv.Quote(string(o.State)))
+		f.add(path+".state", quote(string(o.State)))
 	}
 }

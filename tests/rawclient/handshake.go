@@ -2,6 +2,7 @@ package rawclient
 
 import (
 	"bytes"
+	"crypto/ed25519"
 	"crypto/rand"
 	"crypto/rsa"
 	"crypto/sha1"
@@ -148,6 +149,17 @@ func answer(plugin, password string, scramble []byte) ([]byte, error) {
 		stage2 := sha256.Sum256(stage1[:])
 		mask := sha256.Sum256(append(slices.Clone(stage2[:]), scramble...))
 		return xor(stage1[:], mask[:]), nil
+	case mysql.AUTH_SHA256_PASSWORD:
+		if password == "" {
+			return []byte{0}, nil
+		}
+		return []byte{1}, nil // ask for the public key
+	case mysql.AUTH_MARIADB_ED25519:
+		// MariaDB hashes passwords of any length where the standard hashes seeds of 32 bytes; else they are the same.
+		if len(password) != ed25519.SeedSize {
+			return nil, fmt.Errorf("a password for %s of %d bytes: only %d are known here", plugin, len(password), ed25519.SeedSize)
+		}
+		return ed25519.Sign(ed25519.NewKeyFromSeed([]byte(password)), scramble), nil
 	case mysql.AUTH_CLEAR_PASSWORD:
 		return append([]byte(password), 0), nil
 	}
@@ -202,12 +214,12 @@ func (c *Conn) authenticate(reply *Reply, plugin, password string) error {
 	}
 }
 
-// moreData is a turn of caching_sha2_password.
+// moreData is a turn of caching_sha2_password or sha256_password.
 func (c *Conn) moreData(reply *Reply, plugin, password string, data []byte) error {
-	if plugin != mysql.AUTH_CACHING_SHA2_PASSWORD {
-		return fmt.Errorf("more data for %s", plugin)
-	}
 	switch {
+	case plugin == mysql.AUTH_SHA256_PASSWORD:
+	case plugin != mysql.AUTH_CACHING_SHA2_PASSWORD:
+		return fmt.Errorf("more data for %s", plugin)
 	case len(data) == 1 && data[0] == mysql.CACHE_SHA2_FAST_AUTH:
 		reply.Turns = append(reply.Turns, "fast")
 		return nil
