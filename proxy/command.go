@@ -45,6 +45,11 @@ func kind(cmd wire.Command) (k session.EventKind, text bool) {
 	return session.EventOther, false
 }
 
+// malformed says whether a command that has no reply is too short to be one: MySQL answers it with ERR 1835, MariaDB says nothing.
+func malformed(cmd wire.Command, length int) bool {
+	return cmd == wire.ComStmtClose && length < 5 || cmd == wire.ComStmtSendLongData && length < 7
+}
+
 // takeCommand judges the command that b begins with and sets it going. It answers how many bytes of b it took; 0: too little has
 // arrived to judge.
 func (c *conversation) takeCommand(b []byte, now int64, out *output) int {
@@ -61,6 +66,9 @@ func (c *conversation) takeCommand(b []byte, now int64, out *output) int {
 		}
 		var text bool
 		c.command = wire.Command(b[wire.HeaderSize])
+		if malformed(c.command, length) && !c.mariadb {
+			c.command = wire.ComSleep
+		}
 		ev.Kind, text = kind(c.command)
 		switch {
 		case ev.Kind == session.EventChangeUser:

@@ -270,7 +270,7 @@ func (c *conversation) complete(now int64, out *output) {
 	trackers.Put(c.tracker)
 	c.tracker = nil
 	o := outcome(&r, now)
-	if r.Kind != wire.ResultErr {
+	if r.HasStatus {
 		c.status = r.Status
 	}
 	if c.out {

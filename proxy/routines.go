@@ -14,7 +14,8 @@ import (
 // bodies are the texts of all stored routines and triggers of the backend, as read at one moment.
 type bodies struct {
 	list   []Body
-	opaque bool // one of them may mention anything
+	own    bool // there are some that do not come with the server
+	opaque bool // one of these may mention anything
 
 	mu    sync.Mutex
 	known map[string]bool // answers of mentions
@@ -22,15 +23,15 @@ type bodies struct {
 
 const maxKnownNames = 16 << 10 // answers of mentions that are kept
 
-// newBodies takes what the monitor read. Those that come with the server count only in so far as they are called, and a call's
-// text is scanned like any other.
+// newBodies takes what the monitor read. Those that come with the server are known to take no names but those of their texts and
+// of the call, which is scanned like any other statement.
 func newBodies(all []Body) *bodies {
-	b := &bodies{}
+	b := &bodies{list: all}
 	for _, body := range all {
 		if body.System() {
 			continue
 		}
-		b.list = append(b.list, body)
+		b.own = true
 		text := []byte(body.Text)
 		// SQL that is put together at run time may name any table.
 		dynamic := rewrite.Mentions(text, "prepare") || rewrite.Mentions(text, "immediate")
@@ -39,12 +40,12 @@ func newBodies(all []Body) *bodies {
 	return b
 }
 
-func (b *bodies) any() bool { return len(b.list) > 0 }
+func (b *bodies) any() bool { return b.own }
 
 // mentions says whether a body may name the table. Safe for concurrent use.
 func (b *bodies) mentions(table string) bool {
-	if b.opaque || len(b.list) == 0 {
-		return b.opaque
+	if b.opaque {
+		return true
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
