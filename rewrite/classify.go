@@ -123,17 +123,33 @@ var verbNames = [...]string{
 }
 
 // Statement is what a text does. It is a plain value without references.
+//
+// A text that holds an executable comment is read twice, with the comment's content
+// and without it, and one whose end of a "..." depends on an unknown ANSI_QUOTES is
+// read both ways: where the readings differ it is Doubtful, and Verbs has the verbs of
+// all of them.
 type Statement struct {
-	Verb        Verb   // of the first statement
-	Verbs       uint64 // bit set (1 << Verb) of all statements of the text
-	Multi       bool   // something that is a statement follows a ';'
-	Executable  bool   // holds an executable comment
-	Doubtful    bool   // cannot be read with certainty
-	ReadOnly    bool   // START TRANSACTION .. READ ONLY
-	Chain       bool   // COMMIT or ROLLBACK AND CHAIN
-	Release     bool   // COMMIT or ROLLBACK RELEASE
-	Temporary   bool   // DROP TEMPORARY TABLE
-	IfNotExists bool   // CREATE .. IF NOT EXISTS
+	Verb  Verb   // of the first statement
+	Verbs uint64 // bit set (1 << Verb) of all statements of the text
+
+	// Multi tells that a statement follows a ';'. A comment counts as one, as it does
+	// for the servers; blanks and further ';' do not.
+	Multi bool
+
+	Executable bool // holds an executable comment
+
+	// Doubtful tells that the text cannot be read with certainty: a quoting or comment
+	// without end, a NUL, MySQL's dollar quotes, readings that differ (see above), a
+	// backslash in a text of several statements one of which is a SET, or a PREPARE of
+	// anything but one literal without backslashes. It is not looked for in a single
+	// statement whose verb nothing of that can change.
+	Doubtful bool
+
+	ReadOnly    bool // START TRANSACTION .. READ ONLY, by any statement of the text
+	Chain       bool // COMMIT or ROLLBACK AND CHAIN
+	Release     bool // COMMIT or ROLLBACK RELEASE
+	Temporary   bool // DROP TEMPORARY TABLE
+	IfNotExists bool // CREATE TABLE or DATABASE .. IF NOT EXISTS
 }
 
 // Has tells whether any statement of the text has the verb v.

@@ -41,7 +41,7 @@ const (
 	ReasonInnoDBKeyBlockSize
 	ReasonInnoDBAutoIncrement // the AUTO_INCREMENT column is not the first of a key
 	ReasonInnoDBFulltext
-	ReasonMemoryRefuses // MEMORY refuses it, InnoDB would not
+	ReasonMemoryRefuses // MEMORY refuses or ignores it, InnoDB would not
 
 	// About the session.
 	ReasonCharset             // the client character set is opaque

@@ -224,7 +224,7 @@ func (a *analysis) obstacle(tree *ast.CreateTableStmt) Reason {
 			return ReasonInnoDBFulltext
 		}
 		for i, part := range k.Keys {
-			if strict && (part.Desc || part.Expr != nil) {
+			if memory && (part.Desc || part.Expr != nil) {
 				return ReasonMemoryRefuses
 			}
 			indexed = indexed || i == 0 && part.Column != nil && part.Column.Name.L == counter
