@@ -162,16 +162,30 @@ func TestDifferential(t *testing.T) {
 	})
 }
 
-// report prints the first of some differences.
+// report prints some differences, those of the same step and field once.
 func report(t *testing.T, differences []differential.Difference) {
 	t.Helper()
-	const most = 12
-	for i, d := range differences {
+	type place struct {
+		line        int
+		probe, path string
+	}
+	var order []place
+	count := map[place]int{}
+	first := map[place]string{}
+	for _, d := range differences {
+		p := place{d.Step().Line, d.DirectEvent.Probe, d.Path}
+		if count[p]++; count[p] == 1 {
+			order = append(order, p)
+			first[p] = strings.ReplaceAll(d.String(), "\n", " ")
+		}
+	}
+	const most = 15
+	for i, p := range order {
 		if i == most {
-			t.Errorf("… and %d more", len(differences)-most)
+			t.Errorf("… and %d more", len(order)-most)
 			return
 		}
-		t.Error(d.String())
+		t.Errorf("%s (%d times)", first[p], count[p])
 	}
 }
 

@@ -140,13 +140,20 @@ func (r *run) strings(text string, args ...any) ([]string, error) {
 		return nil, fmt.Errorf("%s: %w", text, err)
 	}
 	defer rows.Close()
+	columns, err := rows.Columns()
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", text, err)
+	}
+	into := make([]any, len(columns))
+	for i := range into {
+		into[i] = new(sql.RawBytes)
+	}
 	var list []string
 	for rows.Next() {
-		var value string
-		if err := rows.Scan(&value); err != nil {
+		if err := rows.Scan(into...); err != nil {
 			return nil, fmt.Errorf("%s: %w", text, err)
 		}
-		list = append(list, value)
+		list = append(list, string(*into[0].(*sql.RawBytes)))
 	}
 	return list, rows.Err()
 }
@@ -187,9 +194,26 @@ func (r *run) prepare() error {
 	if err := r.direct(r.script.Setup); err != nil {
 		return fmt.Errorf("setup: %w", err)
 	}
-	if !r.variant.Hidden {
-		return nil
+	if r.variant.Hidden {
+		if err := r.hide(); err != nil {
+			return err
+		}
 	}
+	// Plans, and the flags that tell of them, must not depend on when the server counted the rows.
+	tables, err := r.tables()
+	if err != nil {
+		return err
+	}
+	for _, table := range tables {
+		if _, err := r.strings("ANALYZE TABLE " + table); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// hide makes permanent tables behind the script's temporary ones.
+func (r *run) hide() error {
 	for _, name := range r.script.TemporaryTables() {
 		// A name may be taken, or belong to a schema that the script never makes.
 		if err := r.exec("CREATE TABLE " + name + " (hidden INT PRIMARY KEY)"); err != nil {
@@ -257,14 +281,19 @@ func (r *run) creates() (int, error) {
 	return sum, rows.Err()
 }
 
+// tables returns the permanent tables of the script's databases.
+func (r *run) tables() ([]string, error) {
+	return r.strings("SELECT CONCAT('`', table_schema, '`.`', table_name, '`') FROM information_schema.tables " +
+		"WHERE table_schema LIKE 'lab%' AND table_type = 'BASE TABLE' ORDER BY 1")
+}
+
 // finalState adds an event for what the databases hold after the run.
 func (r *run) finalState() error {
 	event := Event{Step: &Step{Conn: "control", Verb: "final", Text: "state"}}
 	add := func(path, value string) {
 		event.Fields = append(event.Fields, rawclient.Field{Path: path, Value: value})
 	}
-	tables, err := r.strings("SELECT CONCAT('`', table_schema, '`.`', table_name, '`') FROM information_schema.tables " +
-		"WHERE table_schema LIKE 'lab%' AND table_type = 'BASE TABLE' ORDER BY 1")
+	tables, err := r.tables()
 	if err != nil {
 		return err
 	}

@@ -146,6 +146,8 @@ func (s *Server) launch(ctx context.Context) error {
 		"--innodb-buffer-pool-size=64M",
 		"--innodb-use-native-aio=0",
 		"--sync-binlog=0",
+		// Plans must not change when a background thread finds the time to count rows.
+		"--innodb-stats-auto-recalc=OFF",
 	}
 	if s.Kind == MySQL {
 		args = append(args, "--mysqlx=OFF", "--innodb-redo-log-capacity=32M")
