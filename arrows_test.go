@@ -1,4 +1,4 @@
-// Package tmpproxy holds no code: its test keeps the arrows between the packages below it.
+// Package tmpproxy holds no code: its tests keep the arrows between the packages below it and the tables of the README true.
 package tmpproxy
 
 import (
