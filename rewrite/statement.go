@@ -298,9 +298,9 @@ func (r *reader) assign(list []Assignment, kind AssignmentKind) ([]Assignment, b
 	return r.assignTo(list, kind, strings.ToLower(key))
 }
 
-// assignTo reads [.part] = value.
+// assignTo reads [.part] = value, the part being that of a structured variable.
 func (r *reader) assignTo(list []Assignment, kind AssignmentKind, key string) ([]Assignment, bool) {
-	for r.tok.is('.') {
+	if r.tok.is('.') {
 		r.advance()
 		part, ok := r.identifier()
 		if !ok {
