@@ -242,11 +242,14 @@ func (c *conversation) refuse(e wire.Err, out *output) {
 	out.end = true
 }
 
-// spare says whether the backend connection, greeted but not logged in to, can serve another client, and with which greeting
-// bytes. It may be called when the client has left or was given up.
+// spare says whether the backend connection, not logged in to, can serve another client, and with which greeting bytes, which may
+// be only the first of it. It may be called when the client has left or was given up.
 func (c *conversation) spare() (greeting []byte, ok bool) {
-	if c.hs == nil || c.hs.stage != stageLogin {
+	switch {
+	case c.hs == nil || c.hs.loggedIn():
 		return nil, false
+	case c.hs.stage == stageGreeting:
+		return c.hs.buf, true // the rest is awaited by whoever takes it
 	}
 	return c.hs.greeting, true
 }

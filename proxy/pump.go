@@ -61,7 +61,9 @@ func (p *pump) carry(r *relay, client, backend net.Conn, greeting []byte) {
 	p.mu.Lock()
 	delete(p.sessions, s)
 	p.mu.Unlock()
+	s.mu.Lock() // a visit may have begun before
 	s.gone()
+	s.mu.Unlock()
 }
 
 // each calls f for every session, its lock held.
