@@ -192,7 +192,11 @@ func (c *Conn) authenticate(reply *Reply, plugin, password string) error {
 		case mysql.EOF_HEADER: // AuthSwitchRequest
 			r := reader{p: p[1:]}
 			plugin = r.nul()
-			c.scramble = bytes.TrimRight(r.rest(), "\x00")
+			c.scramble = r.rest()
+			// The NUL behind a scramble of 20 bytes is none of it; client_ed25519 has 32 bytes of any value.
+			if n := len(c.scramble); n == 21 && c.scramble[n-1] == 0 {
+				c.scramble = c.scramble[:n-1]
+			}
 			if r.err != nil {
 				return fmt.Errorf("auth switch: %w", r.err)
 			}
