@@ -59,12 +59,13 @@ func (c *conversation) takeCommand(b []byte, now int64, out *output) int {
 	length, _ := wire.Header(b)
 	policy := c.sh.policy.Load()
 	need, ev := wire.HeaderSize+min(length, 1), session.Event{Kind: session.EventUnknown, Now: now, Policy: policy}
+	c.examined = length
+	text := false
 	c.command = wire.ComSleep
 	if length > 0 {
 		if len(b) < need {
 			return 0
 		}
-		var text bool
 		c.command = wire.Command(b[wire.HeaderSize])
 		if malformed(c.command, length) && !c.mariadb {
 			c.command = wire.ComSleep
@@ -72,9 +73,11 @@ func (c *conversation) takeCommand(b []byte, now int64, out *output) int {
 		ev.Kind, text = kind(c.command)
 		switch {
 		case ev.Kind == session.EventChangeUser:
-			need = wire.HeaderSize + min(length, maxLogin)
+			c.examined = min(length, maxLogin)
+			need = wire.HeaderSize + c.examined
 		case text:
-			need = wire.HeaderSize + min(length, max(policy.MaxStatement, 1))
+			c.examined = min(length, max(policy.MaxStatement, 1))
+			need = wire.HeaderSize + c.examined
 		case ev.Kind == session.EventExecute || ev.Kind == session.EventCloseHandle:
 			need = wire.HeaderSize + min(length, 5)
 		}
@@ -87,7 +90,7 @@ func (c *conversation) takeCommand(b []byte, now int64, out *output) int {
 	c.upOpen = !end
 	c.cmd = b[:n]
 	c.began = now
-	ev.Whole = end
+	ev.Whole = end && c.examined == length
 	switch ev.Kind {
 	case session.EventExecute, session.EventCloseHandle:
 		ev.Handle = c.handle(b[:n])
@@ -149,9 +152,10 @@ func (c *conversation) mode() rewrite.Mode {
 	return m
 }
 
-// text is the text of the present command, as far as it has arrived: see session.Event.
+// text is the text of the present command, as far as it is examined: see session.Event.
 func (c *conversation) text() []byte {
 	p := c.cmd[wire.HeaderSize:]
+	p = p[:min(len(p), c.examined)]
 	switch c.command {
 	case wire.ComQuery:
 		_, text, err := wire.SplitQuery(p, c.caps)

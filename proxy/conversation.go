@@ -82,6 +82,7 @@ type conversation struct {
 	version int
 	thread  uint32
 	caps    wire.Capability // negotiated
+	packed  *packing        // on a compressed session
 
 	first [wire.HeaderSize + 1]byte // the beginning of a reply that is not relayed,
 	head  int                       // and how much of it is there
@@ -89,6 +90,7 @@ type conversation struct {
 	tracker *wire.ResponseTracker // of the reply in progress; borrowed, so that an idle session holds none
 	up      wire.Framer           // the client's command or file in progress
 
+	examined int    // bytes of the present command's payload that are looked at
 	pending  []byte // the client's bytes that could not be judged or sent yet
 	cmd      []byte // the present command's bytes as far as they have arrived, while it is not forwarded
 	held     []byte // the reply held back, or the beginning of a swallowed one
@@ -116,6 +118,33 @@ func (c *conversation) start(greeting []byte, now int64, out *output) {
 }
 
 func (c *conversation) received(from side, b []byte, now int64, out *output) {
+	if c.packed == nil {
+		c.take(from, b, now, out)
+	} else {
+		c.unpack(from, b, now, out)
+	}
+	c.pack(out)
+}
+
+// unpack takes bytes of a compressed session. What is not understood there cannot even be relayed.
+func (c *conversation) unpack(from side, b []byte, now int64, out *output) {
+	if err := c.packed.unpack(from, b, func(b []byte) { c.take(from, b, now, out) }); err != nil {
+		c.sh.metrics.rawSession("compression")
+		out.end = true
+	}
+}
+
+// pack puts what an input brought forth into frames, on a compressed session. Every input ends with it.
+func (c *conversation) pack(out *output) {
+	if c.packed != nil {
+		c.packed.pack(out.runs[out.plain:])
+	}
+}
+
+func (c *conversation) take(from side, b []byte, now int64, out *output) {
+	if out.end {
+		return
+	}
 	if from == clientSide {
 		c.fromClient(b, now, out)
 	} else {
@@ -363,7 +392,7 @@ func (c *conversation) do(step *session.Step, now int64, out *output) {
 		c.local = true
 		c.over(now, out)
 	case session.StepRaw:
-		c.toBackend(c.cmd, out)
+		c.toBackendFirst(c.cmd, out)
 		c.becomeRaw("command", out)
 	case session.StepDone:
 		c.over(now, out)
@@ -372,7 +401,7 @@ func (c *conversation) do(step *session.Step, now int64, out *output) {
 
 // forward sends the client's command as it is.
 func (c *conversation) forward(now int64, out *output) {
-	c.toBackend(c.cmd, out)
+	c.toBackendFirst(c.cmd, out)
 	c.cmd = nil
 	c.held = nil
 	c.delivery = relayReply
@@ -402,7 +431,7 @@ func (c *conversation) track(cmd wire.Command) {
 
 // ask sends a statement of ours.
 func (c *conversation) ask(step *session.Step, d delivery, attributes []byte, now int64, out *output) {
-	c.toBackend(wire.AppendQuery(nil, c.caps, attributes, step.SQL), out)
+	c.toBackendFirst(wire.AppendQuery(nil, c.caps, attributes, step.SQL), out)
 	c.held = nil
 	c.delivery = d
 	c.phase = phaseReply
@@ -464,6 +493,13 @@ func (c *conversation) toBackend(b []byte, out *output) {
 	}
 }
 
+// toBackendFirst sends the first bytes of a command.
+func (c *conversation) toBackendFirst(b []byte, out *output) {
+	if !c.upBroken {
+		out.begin(b)
+	}
+}
+
 // ended is a side's FIN, behind its bytes.
 func (c *conversation) ended(from side, now int64, out *output) {
 	if from == backendSide {
@@ -476,6 +512,7 @@ func (c *conversation) ended(from side, now int64, out *output) {
 		return
 	}
 	c.finish(out)
+	c.pack(out)
 }
 
 // finish passes the client's FIN on once nothing of the client's is left to be done.
@@ -520,6 +557,7 @@ func (c *conversation) resumed(now int64, out *output) {
 	c.event.Create = c.create
 	c.begin(now, out)
 	c.resumeClient(now, out)
+	c.pack(out)
 }
 
 // background sends the next statement of ours that the client does not wait for.
@@ -532,8 +570,9 @@ func (c *conversation) background(now int64, out *output) {
 		return
 	}
 	c.out = true
-	c.toBackend(wire.AppendQuery(nil, c.caps, nil, step.SQL), out)
+	c.toBackendFirst(wire.AppendQuery(nil, c.caps, nil, step.SQL), out)
 	c.sent(&step, now)
+	c.pack(out)
 }
 
 // wantsBackground says whether background should be called when the loop's batch is done.

@@ -201,9 +201,19 @@ func (c *conversation) turn(p []byte, now int64, out *output) {
 			Status:    ok.Status,
 			Ledger:    c.sh.ledger,
 		})
-		c.endAuth(out)
+		c.phase, c.hs = phaseCommand, nil
 		c.idle(out)
-		c.resumeClient(now, out)
+		if c.packed = newPacking(c.caps, h.login.ZstdLevel); c.packed == nil {
+			c.toClient(h.buf, out)
+			c.resumeClient(now, out)
+			return
+		}
+		// What either side has sent behind the login's end is in frames.
+		out.plain = len(out.runs)
+		fromClient := c.pending
+		c.pending = nil
+		c.unpack(backendSide, h.buf, now, out)
+		c.unpack(clientSide, fromClient, now, out)
 	}
 }
 

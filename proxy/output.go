@@ -19,8 +19,9 @@ func (s side) other() side { return 1 - s }
 
 // run is a run of bytes for one side.
 type run struct {
-	to side
-	b  []byte
+	to     side
+	begins bool // the first bytes of a command: packets and frames are counted anew
+	b      []byte
 }
 
 // output is what a conversation asks its driver to do after one input. The driver owns it, resets it before each call and acts on
@@ -29,6 +30,8 @@ type run struct {
 // Order: write the runs; then shut, then end.
 type output struct {
 	runs []run
+	// plain is the number of runs that were there before the session turned to compression.
+	plain int
 	// work, if not nil, is to be called on a worker, never in the loop. When it has returned, the driver calls
 	// conversation.resumed. One work is out at a time; bytes of either side may arrive meanwhile.
 	work func()
@@ -41,6 +44,7 @@ type output struct {
 
 func (o *output) reset() {
 	o.runs = o.runs[:0]
+	o.plain = 0
 	o.work = nil
 	o.shut = [2]bool{}
 	o.end = false
@@ -51,7 +55,7 @@ func (o *output) to(s side, b []byte) {
 	if len(b) == 0 {
 		return
 	}
-	if n := len(o.runs); n > 0 {
+	if n := len(o.runs); n > o.plain {
 		last := &o.runs[n-1]
 		if last.to == s && cap(last.b) > len(last.b) {
 			if end := last.b[:len(last.b)+1]; &end[len(last.b)] == &b[0] && cap(last.b) >= len(last.b)+len(b) {
@@ -60,5 +64,10 @@ func (o *output) to(s side, b []byte) {
 			}
 		}
 	}
-	o.runs = append(o.runs, run{s, b})
+	o.runs = append(o.runs, run{to: s, b: b})
+}
+
+// begin appends the first bytes of a command for the backend.
+func (o *output) begin(b []byte) {
+	o.runs = append(o.runs, run{to: backendSide, begins: true, b: b})
 }

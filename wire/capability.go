@@ -51,9 +51,9 @@ const (
 	MariaDBBulkUnitResults    Capability = 1 << 37
 )
 
-// Carried is everything the relay can carry. Missing are compression, TLS (each leg decides for itself), MariaDB's
-// COM_MULTI and every bit that has no name here.
-const Carried = (1<<38 - 1) &^ (ClientCompress | ClientZstdCompression | ClientSSL | MariaDBComMulti)
+// Carried is everything the relay can carry. Missing are TLS (each leg decides for itself), MariaDB's COM_MULTI and every
+// bit that has no name here.
+const Carried = (1<<38 - 1) &^ (ClientSSL | MariaDBComMulti)
 
 var capabilityNames = [...]string{
 	"CLIENT_LONG_PASSWORD", "CLIENT_FOUND_ROWS", "CLIENT_LONG_FLAG", "CLIENT_CONNECT_WITH_DB",
