@@ -468,6 +468,51 @@ func TestEnds(t *testing.T) {
 	}
 }
 
+// TestRandomEnds lets both ends of many sessions do anything in any order.
+func TestRandomEnds(t *testing.T) {
+	eachDriver(t, "tcp unix", func(t *testing.T, o rigOptions) {
+		o.server = func(s *Server) { s.linger = 20 * time.Millisecond }
+		r := newRig(t, o)
+		seed := uint64(time.Now().UnixNano())
+		t.Logf("seed %d", seed)
+		var all sync.WaitGroup
+		for i := range 150 {
+			for j, e := range func() [2]*end { c, b := r.session(); return [2]*end{c, b} }() {
+				random := rand.New(rand.NewPCG(seed, uint64(2*i+j)))
+				all.Go(func() {
+					e.SetDeadline(time.Now().Add(200 * time.Millisecond)) // some wait for each other
+					buf := make([]byte, 1<<20)
+					for {
+						switch n := 1 + random.IntN(1<<random.IntN(20)); random.IntN(8) {
+						case 0, 1, 2:
+							e.Write(buf[:n])
+						case 3, 4:
+							e.Read(buf[:n])
+						case 5:
+							e.CloseWrite()
+						case 6:
+							if random.IntN(4) == 0 {
+								e.CloseRead()
+							}
+						case 7:
+							if tcp, ok := e.socket.(*net.TCPConn); ok && random.IntN(2) == 0 {
+								tcp.SetLinger(0)
+							}
+							e.Close()
+							return
+						}
+					}
+				})
+			}
+		}
+		all.Wait()
+		r.empty()
+		if n := r.server.Counts().Panics.Load(); n != 0 {
+			t.Errorf("%d panics", n)
+		}
+	})
+}
+
 // neverEnding is a reader of bytes without end.
 type neverEnding struct{}
 
@@ -798,6 +843,40 @@ func TestQueueIsBounded(t *testing.T) {
 		if n := r.server.Counts().Overflows.Load(); n != 1 {
 			t.Errorf("%d overflows were counted", n)
 		}
+	})
+}
+
+func TestEndsAreBehindWhatIsQueued(t *testing.T) {
+	big := pattern(maxQueue - 1)
+	eachDriver(t, "tcp unix", func(t *testing.T, o rigOptions) {
+		o.script = func() *script {
+			return &script{on: func(s *script, in input, from side, b []byte, out *output) bool {
+				switch {
+				case in == inputReceived && from == clientSide:
+					out.to(backendSide, []byte(big))
+					out.shut[backendSide] = true
+					return true
+				case in == inputReceived:
+					out.to(clientSide, []byte(big))
+					out.end = true
+					return true
+				}
+				return false
+			}}
+		}
+		r := newRig(t, o)
+		client, backend := r.session()
+		client.SetReadBuffer(64 << 10)
+		backend.SetReadBuffer(64 << 10)
+		client.send("x")
+		r.eventually("bytes are queued", func() bool { return r.queued(backendSide) > 0 })
+		backend.expectEnd(big)
+		backend.send("x")
+		r.eventually("bytes are queued", func() bool { return r.queued(clientSide) > 0 })
+		backend.expectGone()
+		client.expectEnd(big)
+		client.Close()
+		r.empty()
 	})
 }
 

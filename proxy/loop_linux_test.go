@@ -34,9 +34,6 @@ func (r *rig) calls() (c calls) {
 	return c
 }
 
-// settled waits until the loop has nothing to do, for it answers only then.
-func (r *rig) settled() { r.calls() }
-
 func roundTrips(n int, client, backend *end) {
 	for range n {
 		client.send("SELECT 1, a small query of some fifty bytes")
@@ -96,29 +93,30 @@ func TestHangUpOfAPausedSideDoesNotSpin(t *testing.T) {
 		{"backend closes", "unix", backendSide, func(e *end) { e.send("words"); e.Close() }, "words"},
 		{"client closes", "unix", clientSide, func(e *end) { e.send("words"); e.Close() }, "words"},
 		{"client sends a FIN", "tcp", clientSide, func(e *end) { e.send("words"); e.shut() }, "words"},
+		{"client sends nothing but a FIN", "tcp", clientSide, func(e *end) { e.shut() }, ""},
+		{"backend closes without a word", "unix", backendSide, func(e *end) { e.Close() }, ""},
+		{"backend resets without a word", "tcp", backendSide, func(e *end) { e.reset() }, ""},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
-			first := true
 			r := newRig(t, rigOptions{driver: "loop", network: test.network, script: func() *script {
-				s := &script{on: func(s *script, in input, from side, b []byte, out *output) bool {
-					if in == inputReceived && string(b) == "go" {
-						s.paused = [2]bool{}
+				return &script{on: func(s *script, in input, from side, b []byte, out *output) bool {
+					if in == inputReceived && (string(b) == "stop" || string(b) == "go") {
+						s.paused[test.paused] = string(b) == "stop"
 						return true
 					}
 					return false
 				}}
-				s.paused[test.paused] = first
-				first = false
-				return s
 			}})
 			client, backend := r.session()
 			other, its := r.session()
-			roundTrips(1, other, its)
+			roundTrips(1, client, backend) // both sides are in the set
 			quiet, busy := client, backend
 			if test.paused == backendSide {
 				quiet, busy = backend, client
 			}
+			busy.send("stop")
+			r.eventually("it is heard", func() bool { return r.calls().reads == 3 })
 			test.hangUp(quiet)
 			const n = 500
 			before := r.calls()
@@ -167,7 +165,6 @@ func TestQueueIsFreed(t *testing.T) {
 	go backend.send(data)
 	r.eventually("the client is stalled", func() bool { return r.queued(clientSide) > 0 })
 	client.expect(data)
-	r.settled()
 	l := r.loop()
 	l.do(func() {
 		for at, g := range l.slots[0].s.legs {
@@ -248,6 +245,7 @@ func (l *still) member(t *testing.T, s *script) (m *member, far [2]int) {
 	m = &member{relay: relay{server: l.server, conversation: newRawConversation()}}
 	if s != nil {
 		m.double = s
+		m.handshaking = s.greeted
 	}
 	for at := range m.legs {
 		pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_NONBLOCK|unix.SOCK_CLOEXEC, 0)
@@ -313,7 +311,7 @@ func TestEventsOfASessionThatEndedInTheBatch(t *testing.T) {
 	}
 
 	// The next session has the slot; what epoll had to say of the old one does not concern it.
-	c, _ := l.member(t, nil)
+	c, _ := l.member(t, &script{greeted: true})
 	if c.slot != a.slot {
 		t.Fatalf("slot %d is not reused, but %d", a.slot, c.slot)
 	}
@@ -330,6 +328,51 @@ func TestEventsOfASessionThatEndedInTheBatch(t *testing.T) {
 	}
 	if l.timeout() != -1 {
 		t.Error("the loop does not wait for ever without deadlines")
+	}
+}
+
+func TestBackgroundComesAfterTheBatch(t *testing.T) {
+	l := newStill(t)
+	var order []string
+	note := func(name string, eager bool) *script {
+		return &script{on: func(s *script, in input, at side, b []byte, out *output) bool {
+			switch in {
+			case inputReceived:
+				order = append(order, name+" received")
+				s.eager = eager
+			case inputBackground:
+				order = append(order, name+" background") // and stays eager
+			}
+			return false
+		}}
+	}
+	a, farA := l.member(t, note("a", true))
+	b, farB := l.member(t, note("b", false))
+	for _, far := range [][2]int{farA, farB} {
+		unix.Write(far[clientSide], []byte("x"))
+		unix.Write(far[backendSide], []byte("x"))
+	}
+	l.batch([]unix.EpollEvent{
+		a.event(clientSide, unix.EPOLLIN), a.event(backendSide, unix.EPOLLIN),
+		b.event(clientSide, unix.EPOLLIN), b.event(backendSide, unix.EPOLLIN),
+	})
+	want := []string{"a received", "a received", "b received", "b received", "a background"}
+	if !slices.Equal(order, want) {
+		t.Errorf("%q, want %q", order, want)
+	}
+	// It asks again, but that does not make the loop spin.
+	if l.timeout() != -1 {
+		t.Error("the loop does not wait")
+	}
+	l.batch(nil)
+	if want = append(want, "a background"); !slices.Equal(order, want) {
+		t.Errorf("%q, want %q", order, want)
+	}
+	// The end of a session forgets its wish.
+	unix.Shutdown(farA[backendSide], unix.SHUT_WR)
+	l.batch([]unix.EpollEvent{a.event(backendSide, unix.EPOLLIN)})
+	if l.batch(nil); !slices.Equal(order, want) || len(l.eager) != 0 {
+		t.Errorf("%q after the end", order[len(want):])
 	}
 }
 

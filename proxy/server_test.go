@@ -254,6 +254,20 @@ func TestDrain(t *testing.T) {
 			<-stopped
 		})
 	})
+	t.Run("newcomers", func(t *testing.T) { // those that were still dialling
+		eachDriver(t, "tcp", func(t *testing.T, o rigOptions) {
+			o.script = busy
+			r := newRig(t, o)
+			r.settled()
+			r.driver().drain()
+			client, backend := r.session()
+			client.expect("asked")
+			client.Close()
+			backend.expectEnd("")
+			backend.Close()
+			r.empty()
+		})
+	})
 	t.Run("grace", func(t *testing.T) {
 		eachDriver(t, "tcp unix", func(t *testing.T, o rigOptions) {
 			o.script = busy
@@ -290,9 +304,15 @@ func TestDrain(t *testing.T) {
 			r.eventually("the client is stalled", func() bool { return r.queued(clientSide) > 0 })
 			r.stopLater(t)
 			stalled.expectPrefixOf(data)
+			stalled.Close()
 			<-sent
 		})
 	})
+}
+
+// settled waits until Serve has its driver.
+func (r *rig) settled() {
+	r.eventually("the server serves", func() bool { return r.driver() != nil })
 }
 
 // stopLater stops the server while the test goes on.
