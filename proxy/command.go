@@ -80,6 +80,8 @@ func (c *conversation) takeCommand(b []byte, now int64, out *output) int {
 			need = wire.HeaderSize + c.examined
 		case ev.Kind == session.EventExecute || ev.Kind == session.EventCloseHandle:
 			need = wire.HeaderSize + min(length, 5)
+		case c.command == wire.ComSetOption:
+			need = wire.HeaderSize + min(length, 3)
 		}
 		if len(b) < need {
 			return 0
@@ -90,6 +92,9 @@ func (c *conversation) takeCommand(b []byte, now int64, out *output) int {
 	c.upOpen = !end
 	c.cmd = b[:n]
 	c.began = now
+	if c.command == wire.ComSetOption && n > wire.HeaderSize+1 {
+		c.wantsMulti = b[wire.HeaderSize+1] == 0
+	}
 	ev.Whole = end && c.examined == length
 	switch ev.Kind {
 	case session.EventExecute, session.EventCloseHandle:
@@ -101,16 +106,25 @@ func (c *conversation) takeCommand(b []byte, now int64, out *output) int {
 		ev.Text = c.text()
 	}
 	c.event = ev
-	if ev.Kind == session.EventQuery && ev.Statement.Verb == rewrite.VerbCreateTemporary && !ev.Statement.Multi && ev.Whole && c.analyse(ev.Text, out) {
+	if ev.Kind == session.EventQuery && ev.Statement.Multi && c.split(now, out) {
 		return n
 	}
-	step := c.m.Begin(&c.event)
-	c.event.Text = nil
-	c.do(&step, now, out)
-	if c.cmd != nil {
+	if c.judge(now, out); c.cmd != nil && c.batch == nil && c.phase != phaseWork {
 		c.cmd = bytes.Clone(c.cmd) // not sent yet, and the input buffer is not ours
 	}
 	return n
+}
+
+// judge sets the present command going, whose event is made: the machine says how, after the analysis of a CREATE.
+func (c *conversation) judge(now int64, out *output) {
+	ev := &c.event
+	ev.Text = c.text()
+	if ev.Kind == session.EventQuery && ev.Statement.Verb == rewrite.VerbCreateTemporary && !ev.Statement.Multi && ev.Whole && c.analyse(ev.Text, out) {
+		return
+	}
+	step := c.m.Begin(ev)
+	ev.Text = nil
+	c.do(&step, now, out)
 }
 
 // analyse looks up what is known of a CREATE TEMPORARY TABLE; it answers true if a worker has to find out.

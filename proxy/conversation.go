@@ -74,7 +74,10 @@ type conversation struct {
 	goodbye   bool // the backend said something unasked: it is going
 	clientFIN bool // the client's FIN has arrived
 	draining  bool
-	shut      bool // the client's FIN was passed on
+	multi     bool // multi-statements are on
+
+	wantsMulti bool // what the present COM_SET_OPTION asks for
+	shut       bool // the client's FIN was passed on
 
 	mariadb bool
 	local   bool // the present command was answered without the backend
@@ -83,6 +86,7 @@ type conversation struct {
 	thread  uint32
 	caps    wire.Capability // negotiated
 	packed  *packing        // on a compressed session
+	batch   *batch          // a multi-statement packet that is run one by one
 
 	first [wire.HeaderSize + 1]byte // the beginning of a reply that is not relayed,
 	head  int                       // and how much of it is there
@@ -211,7 +215,11 @@ func (c *conversation) stream(b []byte, now int64, out *output) int {
 	switch {
 	case c.infile:
 		n, end := c.up.SkipInfile(b)
-		c.toBackend(b[:n], out)
+		file := b[:n]
+		if c.batch != nil {
+			file = c.batch.file.subtract(file, c.batch.base)
+		}
+		c.toBackend(file, out)
 		if end {
 			c.infile = false
 		}
@@ -247,8 +255,14 @@ func (c *conversation) fromBackend(b []byte, now int64, out *output) {
 			c.toClient(b, out)
 			return
 		}
-		n, done := c.tracker.Scan(b)
-		c.deliver(b[:n], out)
+		var n int
+		var done bool
+		if c.batch != nil && c.delivery == relayReply && !c.out {
+			n, done = c.stitch(b, out)
+		} else {
+			n, done = c.tracker.Scan(b)
+			c.deliver(b[:n], out)
+		}
 		if c.goodbye {
 			b = b[n:]
 			continue
@@ -316,8 +330,14 @@ func (c *conversation) complete(now int64, out *output) {
 	}
 	switch c.delivery {
 	case relayReply:
-		if r.Kind != wire.ResultErr && c.command == wire.ComStmtPrepare {
+		if r.Kind == wire.ResultErr {
+			break
+		}
+		switch c.command {
+		case wire.ComStmtPrepare:
 			c.last = r.StatementID
+		case wire.ComSetOption:
+			c.multi = c.wantsMulti
 		}
 	case dropReply:
 		c.sh.ledger.measure(c.ourClass, c.ourShape, now-c.asked)
@@ -385,10 +405,10 @@ func (c *conversation) do(step *session.Step, now int64, out *output) {
 	case session.StepWait:
 		c.phase = phaseWait
 	case session.StepRelease, session.StepFail:
-		c.toClient(c.held, out)
+		c.answer(c.held, out)
 		c.over(now, out)
 	case session.StepReply:
-		c.toClient(wire.AppendOK(nil, 1, c.caps, wire.OK{Status: step.Status, Warnings: step.Warnings}), out)
+		c.answer(wire.AppendOK(nil, 1, c.caps, wire.OK{Status: step.Status, Warnings: step.Warnings}), out)
 		c.local = true
 		c.over(now, out)
 	case session.StepRaw:
@@ -397,6 +417,14 @@ func (c *conversation) do(step *session.Step, now int64, out *output) {
 	case session.StepDone:
 		c.over(now, out)
 	}
+}
+
+// answer gives the client one packet that ends the present command.
+func (c *conversation) answer(p []byte, out *output) {
+	if c.batch != nil {
+		p = c.stitchPacket(p)
+	}
+	c.toClient(p, out)
 }
 
 // forward sends the client's command as it is.
@@ -456,6 +484,10 @@ func (c *conversation) over(now int64, out *output) {
 	c.local = false
 	c.cmd, c.held, c.create = nil, nil, nil
 	c.event = session.Event{}
+	if c.batch != nil && !c.endOfBatch() {
+		c.nextOfBatch(now, out)
+		return
+	}
 	if c.upOpen {
 		c.phase = phaseTail
 		return
@@ -479,7 +511,7 @@ func (c *conversation) becomeRaw(why string, out *output) {
 	c.sh.metrics.rawSession(why)
 	c.toClient(c.held, out)
 	c.toBackend(c.pending, out)
-	c.held, c.pending, c.cmd, c.hs = nil, nil, nil, nil
+	c.held, c.pending, c.cmd, c.hs, c.batch = nil, nil, nil, nil, nil
 	if c.clientFIN {
 		c.finish(out)
 	}
@@ -522,7 +554,7 @@ func (c *conversation) finish(out *output) {
 		return
 	case phaseReply:
 		// Commands behind the present one still run. A command or file that will never be whole is the server's to judge.
-		if len(c.pending) > 0 && !c.upOpen && !c.infile || c.cmd != nil || c.delivery != relayReply {
+		if len(c.pending) > 0 && !c.upOpen && !c.infile || c.cmd != nil || c.delivery != relayReply || c.batch != nil {
 			return
 		}
 	case phaseCommand:

@@ -21,17 +21,17 @@ const testCaps = wire.ClientLongPassword | wire.ClientProtocol41 | wire.ClientTr
 	wire.ClientPluginAuthLenencData
 
 type fakeServer struct {
-	caps    wire.Capability // offered
-	plugin  string
-	in      []byte
-	out     []byte
-	log     []string // commands as understood
-	stage   int      // 0 login, 1 authentication switch answered, 2 commands, 3 file
-	status  uint16
-	handle  uint32
-	answer  func(sql string) []byte // overrides the rules; nil: the rule's
-	changed bool
-	eof     bool
+	caps   wire.Capability // offered
+	plugin string
+	in     []byte
+	out    []byte
+	log    []string // commands as understood
+	stage  int      // 0 login, 1 authentication switch answered, 2 commands, 3 file
+	status uint16
+	handle uint32
+	answer func(sql string) []byte // overrides the rules; nil: the rule's
+	eof    bool
+	seq    byte // of the file's next packet
 }
 
 func newFakeServer(caps wire.Capability) *fakeServer {
@@ -111,6 +111,10 @@ func (s *fakeServer) take(p []byte, seq byte) {
 		return
 	case 3:
 		s.log = append(s.log, "file "+string(p))
+		if seq != s.seq {
+			s.log = append(s.log, fmt.Sprintf("packets out of order: %d, not %d", seq, s.seq))
+		}
+		s.seq++
 		if len(p) == 0 {
 			s.stage = 2
 			s.out = append(s.out, s.ok(seq+1)...)
@@ -131,11 +135,11 @@ func (s *fakeServer) take(p []byte, seq byte) {
 		switch {
 		case strings.HasPrefix(sql, "SELECT TWO"):
 			s.out = append(s.out, s.rows(1, s.status|wire.StatusMoreResultsExists, "x", "y")...)
-			s.out = append(s.out, s.rows(8, s.status, "z")...)
+			s.out = append(s.out, s.rows(7, s.status, "z")...)
 		case strings.HasPrefix(sql, "SELECT"):
 			s.out = append(s.out, s.rows(1, s.status, "one", "\xfe", "")...)
 		case strings.HasPrefix(sql, "LOAD DATA LOCAL"):
-			s.stage = 3
+			s.stage, s.seq = 3, 2
 			s.out = append(s.out, pack(1, append([]byte{0xfb}, "file"...))...)
 		case strings.Contains(sql, "SHOW CREATE VIEW"):
 			s.out = append(s.out, fail(1146, "no such table")...)

@@ -201,7 +201,7 @@ func (c *conversation) turn(p []byte, now int64, out *output) {
 			Status:    ok.Status,
 			Ledger:    c.sh.ledger,
 		})
-		c.phase, c.hs = phaseCommand, nil
+		c.phase, c.hs, c.multi = phaseCommand, nil, c.caps.Has(wire.ClientMultiStatements)
 		c.idle(out)
 		if c.packed = newPacking(c.caps, h.login.ZstdLevel); c.packed == nil {
 			c.toClient(h.buf, out)

@@ -671,3 +671,30 @@ func (r *reader) prepare(st *Statement) {
 		st.Doubtful = false
 	}
 }
+
+// Statements cuts a text that Classify found to be Multi, and neither Doubtful nor Executable, into its statements. It
+// returns nil where a server might cut otherwise: at an empty statement in the middle. What is returned is part of text;
+// the last piece may be a mere comment, which servers answer with an error.
+func Statements(text []byte, mode Mode) [][]byte {
+	s := newScanner(text, mode)
+	var list [][]byte
+	start, tokens, comments := 0, 0, 0
+	for {
+		t := s.next()
+		if t.kind != kindEnd && !t.is(';') {
+			tokens++
+			continue
+		}
+		last := t.kind == kindEnd || len(bytes.Trim(text[t.start:], "; \t\n\v\f\r")) == 0
+		switch {
+		case tokens > 0 || last && s.comments > comments:
+			list = append(list, bytes.TrimSpace(text[start:t.start]))
+		case !last:
+			return nil
+		}
+		if last {
+			return list
+		}
+		start, tokens, comments = t.end, 0, s.comments
+	}
+}

@@ -148,3 +148,19 @@ func AppendErr(dst []byte, seq byte, caps Capability, e Err) []byte {
 	PutHeader(dst[start:], len(dst)-start-HeaderSize, seq)
 	return dst
 }
+
+// SetStatus sets bits of the status flags of an OK or EOF packet's payload, in place. It does nothing to a payload that has
+// no flags.
+func SetStatus(payload []byte, caps Capability, bits uint16) {
+	v := view{b: payload}
+	if header := v.uint8(); header == headerEOF && len(payload) < 7 {
+		v.uint16() // warnings come first
+	} else {
+		v.lenenc()
+		v.lenenc()
+	}
+	if flags := v.take(2); flags != nil && caps.Has(ClientProtocol41) {
+		flags[0] |= byte(bits)
+		flags[1] |= byte(bits >> 8)
+	}
+}

@@ -156,3 +156,23 @@ func TestAppendErr(t *testing.T) {
 		})
 	}
 }
+
+func TestSetStatus(t *testing.T) {
+	for _, caps := range []Capability{ClientProtocol41, ClientProtocol41 | ClientDeprecateEOF | ClientSessionTrack} {
+		for _, ok := range []OK{{Status: StatusAutocommit}, {Affected: 1 << 20, InsertID: 300, Status: StatusInTrans, Warnings: 3, Info: []byte("Records: 3")}} {
+			p := AppendOK(nil, 1, caps, ok)
+			SetStatus(p[HeaderSize:], caps, StatusMoreResultsExists)
+			want := ok
+			want.Status |= StatusMoreResultsExists
+			if got, err := ParseOK(p[HeaderSize:], caps); err != nil || got.Status != want.Status || got.Affected != ok.Affected || got.Warnings != ok.Warnings || string(got.Info) != string(ok.Info) {
+				t.Errorf("%v: %+v, %v", ok, got, err)
+			}
+		}
+	}
+	eof := []byte{0xfe, 1, 0, 2, 0}
+	SetStatus(eof, ClientProtocol41, StatusMoreResultsExists)
+	if status, warnings, err := ParseEOF(eof, ClientProtocol41); status != StatusAutocommit|StatusMoreResultsExists || warnings != 1 || err != nil {
+		t.Errorf("EOF: %#x, %d, %v", status, warnings, err)
+	}
+	SetStatus([]byte{0}, ClientProtocol41, 8) // too short: nothing happens
+}
