@@ -679,8 +679,16 @@ func TestPanicEndsItsSessionOnly(t *testing.T) {
 		{"received from backend", inputReceived, backendSide, func(client, backend *end) { backend.send("panic") }},
 		{"client ended", inputEnded, clientSide, func(client, backend *end) { client.shut() }},
 		{"backend ended", inputEnded, backendSide, func(client, backend *end) { backend.shut() }},
-		{"client reset", inputReadFailed, clientSide, func(client, backend *end) { client.reset() }},
-		{"backend reset", inputReadFailed, backendSide, func(client, backend *end) { backend.reset() }},
+		{"client reset", inputReadFailed, clientSide, func(client, backend *end) {
+			client.send("x")
+			backend.expect("x")
+			client.reset()
+		}},
+		{"backend reset", inputReadFailed, backendSide, func(client, backend *end) {
+			backend.send("x") // once it is through, the dial is over: that would have failed by the reset
+			client.expect("x")
+			backend.reset()
+		}},
 		{"background", inputBackground, backendSide, func(client, backend *end) { client.send("eager") }},
 		{"resumed", inputResumed, clientSide, func(client, backend *end) { client.send("work") }},
 	}
