@@ -98,8 +98,13 @@ func TestDescriptorShortage(t *testing.T) {
 			if got := ask("release all"); got != "done" {
 				t.Fatal(got)
 			}
-			fresh := client()
-			fresh.expect("hello")
+			var fresh *end
+			r.eventually("there is room again", func() bool {
+				fresh = client()
+				b := make([]byte, len("hello"))
+				_, err := io.ReadFull(fresh, b)
+				return err == nil && string(b) == "hello"
+			})
 			echo(fresh)
 			for _, c := range []*end{old, fresh} {
 				c.shut()

@@ -22,7 +22,7 @@ var keepAlive = net.KeepAliveConfig{Enable: true, Idle: time.Minute, Interval: 1
 
 const (
 	maxBackOff   = time.Second
-	reserveGrace = 10 * time.Millisecond // how long the reserve descriptor waits for the connection that found no other
+	reserveGrace = 10 * time.Millisecond // how long the reserve descriptor serves connections that find no other
 )
 
 var errTooManyConnections = wire.Err{Code: 1040, State: "08004", Message: "Too many connections"}
@@ -106,16 +106,19 @@ func (s *Server) accept(l net.Listener) {
 	}
 }
 
-// acceptLast takes one connection, with the descriptor that the reserve had, and refuses it.
+// acceptLast takes the connections that wait, with the descriptor that the reserve had, and refuses them.
 func (s *Server) acceptLast(l net.Listener) {
 	d, ok := l.(interface{ SetDeadline(time.Time) error })
 	if !ok {
 		return
 	}
 	d.SetDeadline(time.Now().Add(reserveGrace))
-	conn, err := l.Accept()
-	d.SetDeadline(time.Time{})
-	if err == nil {
+	defer d.SetDeadline(time.Time{})
+	for {
+		conn, err := l.Accept()
+		if err != nil {
+			return
+		}
 		s.refuse(conn, errTooManyConnections)
 	}
 }
@@ -126,6 +129,7 @@ func (s *Server) admit(conn net.Conn, listener net.Addr) {
 	if s.active.Add(1) > int64(s.maxSessions) {
 		s.active.Add(-1)
 		s.counts.RefusedSessions.Add(1)
+		s.logRefusal("max_sessions", conn, listener)
 		s.refuse(conn, errTooManyConnections)
 		return
 	}
@@ -133,6 +137,7 @@ func (s *Server) admit(conn net.Conn, listener net.Addr) {
 		s.handshakes.Add(-1)
 		s.active.Add(-1)
 		s.counts.RefusedHandshakes.Add(1)
+		s.logRefusal("max_handshakes", conn, listener)
 		s.refuse(conn, wire.Err{Code: 1040, State: "08004", Message: fmt.Sprintf(
 			"Too many connections: %d clients of tmpproxy are logging in already (limits.max_handshakes)", s.maxHandshakes)})
 		return
@@ -145,6 +150,16 @@ func (s *Server) admit(conn net.Conn, listener net.Addr) {
 		r.conversation = s.newConversation()
 	}
 	go s.connect(r, conn)
+}
+
+// logRefusal logs one refusal a second; all are counted.
+func (s *Server) logRefusal(limit string, conn net.Conn, listener net.Addr) {
+	now, last := monotonic(), s.refusalLogged.Load()
+	if last == 0 || now-last > int64(time.Second) {
+		if s.refusalLogged.CompareAndSwap(last, now) {
+			s.journal.write(zapcore.WarnLevel, "client refused", zap.String("limit", limit), zap.String("client", clientAddress(conn, listener)))
+		}
+	}
 }
 
 // clientAddress names a client. On a unix socket clients have no address; the listener's is what there is to say.

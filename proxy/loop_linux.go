@@ -41,8 +41,8 @@ func newLoops(s *Server, n int) (driver, error) {
 	return ls, nil
 }
 
-// automaticLoops is the number of loops on a machine with that many processors. One loop carries some 100,000 small queries a
-// second; on two processors a second loop only takes the server's away.
+// automaticLoops is the number of loops on a machine with that many processors: mostly, the server is on it too, and needs far
+// more of them for the same queries.
 func automaticLoops(processors int) int { return max(1, min(processors/4, 8)) }
 
 // loops carries sessions on event loops.

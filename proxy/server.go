@@ -108,10 +108,11 @@ type Server struct {
 	mu     sync.Mutex
 	driver driver // since Serve
 
-	ids        atomic.Uint64
-	active     atomic.Int64   // sessions, those that are dialling or lingering included
-	handshakes atomic.Int64   // sessions that are not logged in yet
-	sessions   sync.WaitGroup // likewise active
+	ids           atomic.Uint64
+	active        atomic.Int64   // sessions, those that are dialling or lingering included
+	handshakes    atomic.Int64   // sessions that are not logged in yet
+	refusalLogged atomic.Int64   // when a refusal was logged last: monotonic nanoseconds
+	sessions      sync.WaitGroup // likewise active
 
 	probing     chan struct{} // holds one token: one Ready asks at a time
 	lastContact atomic.Int64  // when the backend was reached last: monotonic nanoseconds

@@ -23,6 +23,8 @@ const tooMany = "\x17\x00\x00\x00\xff\x10\x04Too many connections"
 func TestMaxSessions(t *testing.T) {
 	eachDriver(t, "tcp unix", func(t *testing.T, o rigOptions) {
 		o.change = func(o *Options) { o.MaxSessions = 2 }
+		core, logs := observer.New(zap.WarnLevel)
+		o.log = zap.New(core)
 		r := newRig(t, o)
 		first, itsBackend := r.session()
 		second, other := r.session()
@@ -48,6 +50,10 @@ func TestMaxSessions(t *testing.T) {
 			b.Close()
 		}
 		r.empty()
+		r.stop()
+		if all := logs.FilterMessage("client refused").All(); len(all) == 0 || all[0].ContextMap()["limit"] != "max_sessions" {
+			t.Errorf("log records: %v", all)
+		}
 	})
 }
 
