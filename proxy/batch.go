@@ -101,7 +101,8 @@ func (c *conversation) stitch(b []byte, out *output) (n int, done bool) {
 	t.in = nil
 	_, done = c.tracker.Scan(p)
 	t.number(p, seq)
-	if done {
+	// The EOF behind column definitions tells of further results, too. No row is as short as that.
+	if done || len(p) == wire.HeaderSize+5 && p[wire.HeaderSize] == 0xFE && !c.caps.Has(wire.ClientDeprecateEOF) {
 		c.more(p)
 	}
 	c.toClient(p, out)
@@ -114,7 +115,7 @@ func (t *batch) number(p []byte, seq byte) {
 	p[wire.HeaderSize-1] = t.last
 }
 
-// more marks a statement's last packet: other results follow, unless it is an ERR.
+// more marks a packet of a statement with the flag that other results follow, unless it is an ERR.
 func (c *conversation) more(p []byte) {
 	if len(p) <= wire.HeaderSize {
 		return

@@ -49,6 +49,12 @@ func TestBatchEverySplit(t *testing.T) {
 			if result := checkStitched(t, got, 1); result.Results != 6 || result.Kind != wire.ResultOK {
 				t.Fatalf("chunk %d, cycle %d: %d results, the last of kind %d", chunk, cycle, result.Results, result.Kind)
 			}
+			// A result follows every result set of this one, as both EOFs of each say.
+			for p, rest, ok := packet(got); ok; p, rest, ok = packet(rest) {
+				if eof := p[wire.HeaderSize:]; len(eof) == 5 && eof[0] == 0xFE && eof[3]&byte(wire.StatusMoreResultsExists) == 0 {
+					t.Fatalf("chunk %d, cycle %d: an EOF says that no result follows", chunk, cycle)
+				}
+			}
 			q := queries(s, mark)
 			if cycle >= 2 && (slices.Contains(q, create) || slices.Contains(q, drop)) {
 				t.Errorf("cycle %d: the server got %q", cycle, q)
