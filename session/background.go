@@ -28,7 +28,9 @@ func (m *Machine) HasBackground() bool {
 
 // undisturbed says whether statements of ours may be sent behind the client's back: they commit, and they wipe the
 // diagnostics, which therefore have to be wiped already or to be owed.
-func (m *Machine) undisturbed() bool { return m.quiet() && (m.plain || m.owed != owedNothing) }
+func (m *Machine) undisturbed() bool {
+	return m.quiet() && (m.plain || m.owed != owedNothing && !m.rowCounted)
+}
 
 // waiting returns a parked table that has to be emptied or dropped.
 func (m *Machine) waiting() *table {

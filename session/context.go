@@ -116,7 +116,7 @@ func (m *Machine) planSet(text []byte) {
 		a := &list[i]
 		switch {
 		case a.ReadOnly:
-			m.settleAll("read_only")
+			f.readOnly = true
 		case a.Kind == rewrite.AssignSession && a.Key == "autocommit" && f.policy.Strict:
 			m.settleAll("strict")
 		case a.Kind != rewrite.AssignUser && slices.Contains(nativeVariables, a.Key):
@@ -155,7 +155,8 @@ func (m *Machine) planUnreadSet(text []byte) {
 	}
 	f.native = any(nativeVariables)
 	f.detail = &detail{unread: true, doubts: d}
-	if f.native || d.oneShot || d.readOnly || d.defaults.opaqueCharset {
+	f.readOnly = d.readOnly
+	if f.native || d.oneShot || d.defaults.opaqueCharset {
 		f.taintAll = true
 		m.settleAll("variable")
 	}
@@ -280,7 +281,9 @@ func (m *Machine) track(o *Outcome) {
 		if m.status&(statusInTrans|statusAutocommit) == statusAutocommit {
 			m.readTrans = false
 		}
-	case f.opaque || s.Multi || m.inTransaction():
+	case f.opaque || s.Multi:
+		m.known = false
+	case m.inTransaction() && s.Verbs&settledVerbs == 0 && o.Code != errParse:
 		m.known = false
 	}
 	if !ok && o.Code == errReadOnly && !m.readOnly() {
@@ -312,8 +315,10 @@ func (m *Machine) trackVerb(o *Outcome, ok bool) {
 				m.readTrans, m.oneShotRead = false, false
 			}
 		}
-	case rewrite.VerbCreateTemporary, rewrite.VerbDropTable:
+	case rewrite.VerbCreateTemporary:
 		untouched = m.untouched && f.ddl
+	case rewrite.VerbDropTable:
+		untouched = f.ddl && (m.untouched || ok && !s.Temporary)
 	case rewrite.VerbBegin:
 		if ok {
 			m.readTrans = s.ReadOnly || m.oneShotRead
@@ -333,7 +338,7 @@ func (m *Machine) trackVerb(o *Outcome, ok bool) {
 	case rewrite.VerbFlush:
 		m.locked = m.locked || ok && f.locks
 	case rewrite.VerbTruncate:
-		if ok {
+		if untouched = ok; ok {
 			m.oneShot, m.oneShotRead = false, false
 		}
 	}

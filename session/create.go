@@ -278,7 +278,7 @@ func (m *Machine) unproved(o *Outcome) Step {
 	m.ours(o)
 	if o.Kind == OutcomeErr && o.Code != errUnknownTable {
 		t.state, t.condition = stateParked, stuck
-		return m.over(StepFail)
+		return m.fail()
 	}
 	m.remove(t)
 	f.table = nil

@@ -1,6 +1,10 @@
 package session
 
-import "tmpproxy/rewrite"
+import (
+	"slices"
+
+	"tmpproxy/rewrite"
+)
 
 // owed says how the diagnostics that the client has to see differ from the server's: warnings, ROW_COUNT() and what comes
 // with them. It is set by an answer for which nothing was sent.
@@ -22,8 +26,21 @@ const plainVerbs = sessionVerbs | 1<<rewrite.VerbCreateTemporary | 1<<rewrite.Ve
 func clears(s rewrite.Statement, text []byte) bool {
 	const tables = writeVerbs | 1<<rewrite.VerbTruncate | 1<<rewrite.VerbShowTables | 1<<rewrite.VerbDescribe | 1<<rewrite.VerbLockTables |
 		1<<rewrite.VerbCreateTemporary | 1<<rewrite.VerbCreateTable | 1<<rewrite.VerbDropTable | 1<<rewrite.VerbAlterTable | 1<<rewrite.VerbRename
-	return s.Verbs&tables != 0 || s.Has(rewrite.VerbSelect) && rewrite.Mentions(text, "from") && !rewrite.Mentions(text, "dual")
+	switch {
+	case s.Verbs&tables != 0:
+		return true
+	case s.Has(rewrite.VerbSelect):
+		return rewrite.Mentions(text, "from") && !rewrite.Mentions(text, "dual")
+	case s.Verbs&(1<<rewrite.VerbCreate|1<<rewrite.VerbDrop) != 0:
+		return rewrite.Mentions(text, "view") || rewrite.Mentions(text, "index")
+	case s.Has(rewrite.VerbShow):
+		return slices.ContainsFunc(tableShows, func(w string) bool { return rewrite.Mentions(text, w) })
+	}
+	return false
 }
+
+// tableShows are words of the SHOWs that use tables.
+var tableShows = []string{"table", "columns", "fields", "index", "indexes", "keys", "variables"}
 
 // owe notes that the client's command was answered without sending anything.
 func (m *Machine) owe(o owed, t *table) {
@@ -75,20 +92,21 @@ func (m *Machine) readsDiagnostics(text []byte) bool {
 // diagnose takes over what the reply to the client's command did to the diagnostics.
 func (m *Machine) diagnose(o *Outcome) {
 	f := &m.flow
+	if o.Kind == OutcomeErr {
+		m.owed, m.plain, m.lingering = owedNothing, false, true
+		return
+	}
 	switch f.kind {
 	case EventQuiet, EventCloseHandle, EventInitDB, EventReset, EventChangeUser, EventQuit:
 		return
-	case EventPrepare, EventFieldList:
-		m.plain = false
-		if o.Kind == OutcomeErr {
-			m.owed, m.lingering = owedNothing, true
-		}
+	case EventPrepare, EventFieldList, EventOther, EventUnknown:
+		m.plain = false // it may have left them alone
 		return
 	}
 	s := f.statement
 	reads := !s.Multi && s.Verbs&(1<<rewrite.VerbShowDiagnostics|1<<rewrite.VerbGetDiagnostics) != 0
 	switch {
-	case o.Kind == OutcomeErr || o.Warnings > 0:
+	case o.Warnings > 0:
 		m.owed, m.plain, m.lingering = owedNothing, false, true
 	case f.keeps || reads:
 		if o.Kind == OutcomeSet {
@@ -114,6 +132,7 @@ func (m *Machine) replay() (Step, bool) {
 	here := m.find(t.key) == t
 	f.replaying = true
 	switch {
+	case m.readOnly():
 	case m.owed == owedNote:
 		if here && t.state != stateParked {
 			break
@@ -143,13 +162,26 @@ func (m *Machine) replay() (Step, bool) {
 	return Step{}, false
 }
 
+// replayed takes over the outcome of the statement that leaves the diagnostics that were owed. On MariaDB a COMMIT may
+// follow, which leaves them alone there; on MySQL they were owed by the statement just before, which would have opened the
+// transaction too.
+func (m *Machine) replayed(o *Outcome) {
+	quiet := m.quiet() || m.outside()
+	m.ours(o)
+	m.owed = owedNothing
+	m.mustCommit = m.mustCommit || m.server.MariaDB && quiet && m.opened()
+	m.flow.table, m.flow.replaying = nil, false
+}
+
 // replayDropped goes on behind the DROP before a CREATE that is sent again.
 func (m *Machine) replayDropped(o *Outcome) Step {
 	t := m.flow.table
+	quiet := m.quiet() || m.outside()
 	m.ours(o)
+	m.mustCommit = m.server.MariaDB && quiet && m.opened()
 	if o.Kind == OutcomeErr && o.Code != errUnknownTable {
 		m.taint(t, "replay_failed")
-		return m.over(StepFail)
+		return m.fail()
 	}
 	return m.inject(atReplayCreate, t.sql, ClassReplay, t)
 }
@@ -157,12 +189,10 @@ func (m *Machine) replayDropped(o *Outcome) Step {
 // replayCreated goes on behind a CREATE that was sent again.
 func (m *Machine) replayCreated(o *Outcome) Step {
 	t := m.flow.table
-	m.ours(o)
+	m.replayed(o)
 	if o.Kind == OutcomeErr {
 		m.remove(t)
-		return m.over(StepFail)
+		return m.fail()
 	}
-	m.owed = owedNothing
-	m.flow.table, m.flow.replaying = nil, false
 	return m.advance()
 }

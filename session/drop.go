@@ -187,7 +187,7 @@ func (m *Machine) dropped(o *Outcome) {
 	if ok && d.ifExists && len(d.keys) == 1 && o.Warnings == 1 {
 		m.noted, m.wasNoted = m.ctx, true
 	}
-	if ok && !f.statement.Temporary && !d.ifExists && len(d.keys) > 0 {
+	if ok && !f.statement.Temporary && len(d.keys) > 0 {
 		m.oneShot, m.oneShotRead = false, false // it has committed
 	}
 	for _, k := range d.keys {

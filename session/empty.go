@@ -82,6 +82,7 @@ func (m *Machine) truncated(o *Outcome) Step {
 		return m.advance()
 	case f.then == doEmpty:
 		t.state, t.parked = stateParked, f.now
+		m.oneShot, m.oneShotRead = false, false // it has committed
 		m.note(Note{Kind: NotePark, Shape: t.shape, Name: t.key})
 	default:
 		m.revive(t)

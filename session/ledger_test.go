@@ -4,14 +4,14 @@ import "fmt"
 
 // memory is a deterministic Ledger. It never forgets by itself.
 type memory struct {
-	shapes  map[string]*ShapeState
-	churn   map[string]*churn
-	names   map[Key]*NameState
-	known   bool // RoutinesScan: bodies were read
-	any     bool // the server has routines
-	notes   []Note
-	record  bool // keep notes
-	blocked int  // NoteBlockShape and NoteBlockName seen
+	shapes map[string]*ShapeState
+	churn  map[string]*churn
+	names  map[Key]*NameState
+	known  bool // RoutinesScan: bodies were read
+	any    bool // the server has routines
+	notes  []Note
+	record bool // keep notes
+	counts [NoteTaint + 1]int
 }
 
 type churn struct{ cycles, reuses, lost int }
@@ -51,6 +51,7 @@ func (l *memory) name(key Key) *NameState {
 }
 
 func (l *memory) Note(n Note) {
+	l.counts[n.Kind]++
 	if l.record {
 		l.notes = append(l.notes, n)
 	}
@@ -62,7 +63,6 @@ func (l *memory) Note(n Note) {
 		l.name(n.Name).Checked = n.Until
 	case NoteBlockName:
 		l.name(n.Name).Native = n.Until
-		l.blocked++
 	case NoteForgetChecks:
 		for _, s := range l.names {
 			s.Checked = 0
@@ -71,7 +71,6 @@ func (l *memory) Note(n Note) {
 		s.Proved = true
 	case NoteBlockShape:
 		s.Native = n.Until
-		l.blocked++
 	case NoteCycle:
 		if c.cycles++; c.cycles == 20 {
 			if c.reuses < c.lost {

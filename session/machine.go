@@ -96,6 +96,7 @@ type flow struct {
 	reads       bool    // it reads diagnostics
 	keeps       bool    // MariaDB: it leaves the warnings of earlier statements alone
 	ddl         bool    // a CREATE or DROP of tables that reads and writes no rows
+	readOnly    bool    // it makes or may make transactions read-only, or opens XA
 	native      bool    // the session is native from here on
 	endsXA      bool    // it is XA COMMIT or XA ROLLBACK
 	locks       bool    // it is a FLUSH that locks
@@ -210,6 +211,7 @@ func (m *Machine) plan(ev *Event) {
 		m.flow.detail = &detail{schema: string(ev.Text)}
 	case EventFieldList:
 		m.mention(ev.Text)
+		m.unname()
 	case EventOther, EventUnknown, EventRaw:
 		m.settleAll("command")
 		m.flow.taintAll = true
@@ -217,7 +219,7 @@ func (m *Machine) plan(ev *Event) {
 			m.flow.then = doRaw
 		}
 	}
-	m.retry()
+	m.retry(ev)
 }
 
 // start makes the decisions of plan final.
@@ -225,11 +227,6 @@ func (m *Machine) start() {
 	f := &m.flow
 	m.background.probed = nil
 	m.background.sweep = false
-	for _, t := range m.tables {
-		if t.named {
-			t.touched = true
-		}
-	}
 	if d := f.detail; d != nil && d.fallback != "" {
 		m.note(Note{Kind: NoteFallback, Shape: d.candidate.shape, Name: d.candidate.key, Reason: d.fallback})
 	}
@@ -263,6 +260,12 @@ func (m *Machine) over(kind StepKind) Step {
 	s := m.step(kind)
 	m.rest()
 	return s
+}
+
+// fail answers the client's command with the error of ours, which is what the diagnostics tell of.
+func (m *Machine) fail() Step {
+	m.owed = owedNothing
+	return m.over(StepFail)
 }
 
 // step returns a step about the client's command.
@@ -336,6 +339,9 @@ func (m *Machine) advance() Step {
 
 // forward sends the client's command as it is.
 func (m *Machine) forward() Step {
+	for _, t := range m.tables {
+		t.touched = t.touched || t.named
+	}
 	m.flow.phase = atForward
 	return m.step(StepForward)
 }
@@ -384,8 +390,7 @@ func (m *Machine) Next(o *Outcome) Step {
 	case atReplayCreate:
 		return m.replayCreated(o)
 	case atReplayNote:
-		m.ours(o)
-		m.owed = owedNothing
+		m.replayed(o)
 		m.plain = false
 	}
 	return m.advance()
@@ -394,17 +399,24 @@ func (m *Machine) Next(o *Outcome) Step {
 // settled goes on behind a DROP of ours.
 func (m *Machine) settled(o *Outcome) Step {
 	t := m.marked()
-	quiet := m.quiet()
+	quiet := m.quiet() || m.outside()
 	m.ours(o)
 	t.settle = false
 	if o.Kind == OutcomeErr && o.Code != errUnknownTable {
 		t.condition = stuck
-		return m.over(StepFail)
+		return m.fail()
 	}
 	m.mustCommit = quiet && m.opened()
 	m.remove(t)
 	m.note(Note{Kind: NoteSettle, Shape: t.shape, Name: t.key, Reason: t.why})
 	return m.advance()
+}
+
+// outside says whether the client's command is one that may fail inside a transaction, while none is known to be open. With
+// autocommit off a settle before it has to be followed by a COMMIT, even if more than quiet allows was said before.
+func (m *Machine) outside() bool {
+	const verbs = 1<<rewrite.VerbSet | 1<<rewrite.VerbXABegin | routineVerbs
+	return m.known && m.status&statusInTrans == 0 && !m.oneShot && m.flow.statement.Verbs&verbs != 0
 }
 
 // opened says whether a statement of ours has opened a transaction, which it does with autocommit off.

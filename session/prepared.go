@@ -68,6 +68,7 @@ func (m *Machine) planPrepare(ev *Event) {
 		return
 	}
 	m.mention(ev.Text)
+	m.unname()
 	f.detail = &detail{text: bytes.Clone(ev.Text)}
 }
 

@@ -27,6 +27,10 @@ const (
 	sessionVerbs = 1<<rewrite.VerbUse | 1<<rewrite.VerbBegin | 1<<rewrite.VerbCommit | 1<<rewrite.VerbRollback |
 		1<<rewrite.VerbRollbackTo | 1<<rewrite.VerbSavepoint | 1<<rewrite.VerbRelease | 1<<rewrite.VerbUnlockTables
 
+	// settledVerbs leave the transaction what it is, even if they fail.
+	settledVerbs = 1<<rewrite.VerbUse | 1<<rewrite.VerbSet | 1<<rewrite.VerbShow | 1<<rewrite.VerbShowDiagnostics |
+		1<<rewrite.VerbSavepoint | 1<<rewrite.VerbRelease | 1<<rewrite.VerbRollbackTo | 1<<rewrite.VerbDescribe
+
 	// permanentVerbs may make a permanent table or view appear under a name.
 	permanentVerbs = 1<<rewrite.VerbCreateTable | 1<<rewrite.VerbCreate | 1<<rewrite.VerbRename | 1<<rewrite.VerbAlterTable |
 		routineVerbs
@@ -56,11 +60,14 @@ func (m *Machine) planText(text []byte, ev *Event) {
 	default:
 		m.planSingle(text, ev)
 	}
-	if s.ReadOnly || s.Has(rewrite.VerbXABegin) {
+	if f.readOnly = f.readOnly || s.ReadOnly || s.Has(rewrite.VerbXABegin); f.readOnly {
 		m.settleAll("read_only")
 	}
 	if s.Has(rewrite.VerbBegin) && f.policy.Strict {
 		m.settleAll("strict")
+	}
+	if m.owed != owedNothing && f.keeps && (m.owedTable.named || f.readOnly) {
+		f.reads = true // afterwards the diagnostics could not be restored any more
 	}
 	if s.Has(rewrite.VerbFlush) {
 		f.locks = rewrite.Mentions(text, "lock") || rewrite.Mentions(text, "export")

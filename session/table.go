@@ -182,14 +182,22 @@ func (m *Machine) mention(text []byte) {
 	}
 }
 
-// retry has the tables settled whose DROP has failed, before anything else is sent for a statement.
-func (m *Machine) retry() {
-	switch m.flow.kind {
+// unname takes the marks off live tables: the command in progress does nothing to them.
+func (m *Machine) unname() {
+	for _, t := range m.tables {
+		t.named = false
+	}
+}
+
+// retry has the tables settled whose DROP has failed, before anything else is sent for a statement but for one that asks
+// what was wrong.
+func (m *Machine) retry(ev *Event) {
+	switch ev.Kind {
 	case EventQuiet, EventCloseHandle, EventReset, EventChangeUser, EventQuit:
 		return
 	}
 	for _, t := range m.tables {
-		if t.condition == stuck {
+		if t.condition == stuck && !(ev.Kind == EventQuery && rewrite.ReadsDiagnostics(ev.Text)) {
 			m.mark(t, "retry")
 		}
 	}

@@ -1,0 +1,101 @@
+package session
+
+import (
+	"flag"
+	"math/rand/v2"
+	"runtime"
+	"strings"
+	"sync"
+	"testing"
+)
+
+var (
+	scripts    = flag.Int("scripts", scriptsByDefault, "random scripts that TestModel runs")
+	scriptSeed = flag.Uint64("script", 0, "run only the random script of this seed, and tell of every step")
+)
+
+// TestModel runs random scripts directly and through the machine against a model server. The client must see the same, and
+// the promises P2, P3, P4 and P6 must hold at every statement.
+func TestModel(t *testing.T) {
+	if *scriptSeed != 0 {
+		report(t, *scriptSeed, generate(*scriptSeed), "")
+		return
+	}
+	random := rand.Uint64()
+	t.Logf("the last scripts of 100 have seeds from %d on", random)
+	n := *scripts
+	workers := runtime.GOMAXPROCS(0)
+	var mu sync.Mutex
+	var total stats
+	var wg sync.WaitGroup
+	for worker := range workers {
+		wg.Go(func() {
+			var st stats
+			for i := worker; i < n; i += workers {
+				seed := uint64(i + 1)
+				if i >= n-n/100 {
+					seed = random + uint64(i)
+				}
+				s := generate(seed)
+				if bad := newWorld(s, false).run(&st); bad != "" {
+					mu.Lock()
+					report(t, seed, s, bad)
+					mu.Unlock()
+					return
+				}
+			}
+			mu.Lock()
+			total.add(&st)
+			mu.Unlock()
+		})
+	}
+	wg.Wait()
+	if !t.Failed() {
+		t.Logf("%d commands, %d answers, %d statements of ours, %d held replies, %d waits, %d faults, %d scripts stopped", total.commands,
+			total.replies, total.injects, total.releases, total.waits, total.faults, total.stopped)
+		for kind, n := range total.notes {
+			t.Logf("%s: %d", noteNames[kind], n)
+			if n < *scripts/1000 {
+				t.Errorf("the scripts came to few notes %q", noteNames[kind])
+			}
+		}
+		for what, n := range map[string]int{"answers": total.replies, "waits": total.waits, "faults": total.faults, "held replies": total.releases} {
+			if n < *scripts/1000 {
+				t.Errorf("the scripts came to few %s: %d", what, n)
+			}
+		}
+	}
+}
+
+func (s *stats) add(o *stats) {
+	s.commands += o.commands
+	s.replies += o.replies
+	s.injects += o.injects
+	s.releases += o.releases
+	s.waits += o.waits
+	s.faults += o.faults
+	s.stopped += o.stopped
+	for i, n := range o.notes {
+		s.notes[i] += n
+	}
+}
+
+// report tells of a script that went wrong, made as short as it gets.
+func report(t *testing.T, seed uint64, s setup, bad string) {
+	wrong := func(s setup) bool {
+		var st stats
+		return newWorld(s, false).run(&st) != ""
+	}
+	if wrong(s) {
+		s = shrink(s, wrong)
+	}
+	w := newWorld(s, true)
+	var st stats
+	if b := w.run(&st); b != "" {
+		bad = b
+	} else if bad == "" {
+		t.Logf("seed %d\n%s\n%s", seed, s, strings.Join(w.trace, "\n"))
+		return
+	}
+	t.Errorf("seed %d: %s\n%s\n%s", seed, bad, s, strings.Join(w.trace, "\n"))
+}
