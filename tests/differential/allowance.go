@@ -13,8 +13,11 @@ import (
 type Allowance struct {
 	Strategies []string // nil: all
 	Servers    []string // nil: all
-	Match      func(*Difference) bool
-	Reason     string
+	// Match tells whether it covers a difference.
+	Match func(*Difference) bool
+	// Status returns the status flags whose difference it covers. Several allowances may cover one field together.
+	Status func(direct, proxied uint16) uint16
+	Reason string
 }
 
 // Allowances are all differences that a script may allow, by name.
@@ -24,8 +27,15 @@ func init() {
 	// A script is parsed with the table, whose functions know scripts.
 	Allowances = map[string]*Allowance{
 		"in-trans": {
-			Match:  func(d *Difference) bool { return differsInStatus(d, mysql.SERVER_STATUS_IN_TRANS) },
+			Status: func(direct, _ uint16) uint16 { return direct & mysql.SERVER_STATUS_IN_TRANS },
 			Reason: "under autocommit=0 a CREATE or DROP that the proxy answers does not open a transaction on the server",
+		},
+		"transaction-state": {
+			Servers: []string{"mysql", "mysql-nobinlog"},
+			Match:   transactionState,
+			Status:  func(_, _ uint16) uint16 { return mysql.SERVER_SESSION_STATE_CHANGED },
+			Reason: "with CLIENT_SESSION_TRACK, MySQL's CREATE and DROP TEMPORARY TABLE in a transaction report its state as ended " +
+				"(and COMMIT then does not); one that the proxy answers does not",
 		},
 		"rollback-warnings": {
 			Match:  rollbackWarnings,
@@ -43,10 +53,20 @@ func init() {
 		},
 		"no-index-used": {
 			Strategies: []string{"innodb"},
-			Match: func(d *Difference) bool {
-				return differsInStatus(d, mysql.SERVER_STATUS_NO_INDEX_USED|mysql.SERVER_STATUS_NO_GOOD_INDEX_USED)
+			Status: func(_, _ uint16) uint16 {
+				return mysql.SERVER_STATUS_NO_INDEX_USED | mysql.SERVER_STATUS_NO_GOOD_INDEX_USED
 			},
 			Reason: "engines differ in when they report that no index was used",
+		},
+		"index-type": {
+			Strategies: []string{"innodb"},
+			Match:      indexType,
+			Reason:     "InnoDB's indexes are trees, those of MEMORY hashes unless it is asked for trees",
+		},
+		"plan-metadata": {
+			Strategies: []string{"innodb"},
+			Match:      planMetadata,
+			Reason:     "whether a column definition says that the column is part of a key depends on the plan, and that on the engine",
 		},
 		"row-order": {
 			Strategies: []string{"innodb"},
@@ -80,7 +100,7 @@ func init() {
 		},
 		"innodb-in-trans": {
 			Strategies: []string{"innodb"},
-			Match:      func(d *Difference) bool { return differsInStatus(d, mysql.SERVER_STATUS_IN_TRANS) },
+			Status:     func(_, proxied uint16) uint16 { return proxied & mysql.SERVER_STATUS_IN_TRANS },
 			Reason:     "under autocommit=0 access to an InnoDB table opens a transaction",
 		},
 		"read-view": {
@@ -137,8 +157,20 @@ func init() {
 	}
 }
 
-func (a *Allowance) covers(d *Difference) bool {
-	return a.applies(d.Server, map[string]bool{d.Strategy: true}) && a.Match(d)
+// covers tells whether the allowance covers a whole difference, or which of the status flags left it covers.
+func (a *Allowance) covers(d *Difference, left uint16) (whole bool, flags uint16) {
+	if !a.applies(d.Server, map[string]bool{d.Strategy: true}) {
+		return false, 0
+	}
+	if a.Match != nil && a.Match(d) {
+		return true, left
+	}
+	direct, proxied, ok := numbers(d)
+	if a.Status == nil || !ok || !strings.HasSuffix(d.Path, ".status") {
+		return false, 0
+	}
+	flags = a.Status(direct, proxied) & left
+	return false, flags
 }
 
 // applies tells whether the allowance can have a use on a server with one of some strategies.
@@ -154,18 +186,6 @@ func (a *Allowance) applies(server string, strategies map[string]bool) bool {
 
 // whole is for steps whose whole outcome changes. Allowances that use it are for single steps.
 func whole(*Difference) bool { return true }
-
-func differsInStatus(d *Difference, bits uint16) bool {
-	if !strings.HasSuffix(d.Path, ".status") {
-		return false
-	}
-	direct, err := strconv.ParseUint(d.Direct, 0, 16)
-	if err != nil {
-		return false
-	}
-	proxied, err := strconv.ParseUint(d.Proxied, 0, 16)
-	return err == nil && (direct^proxied)&^uint64(bits) == 0
-}
 
 var rowPath = regexp.MustCompile(`^(result\[\d+\])\.row\[(\d+)\]`)
 
@@ -199,7 +219,7 @@ var isRollback = regexp.MustCompile(`(?i)^\s*ROLLBACK\b`)
 // warningsDiffer matches the number of warnings of a step, and a SHOW WARNINGS after it, when the two sides' lists are
 // equal but for the codes given. Where nobody looked at the list, the number alone must do.
 func warningsDiffer(d *Difference, codes ...string) bool {
-	if d.DirectEvent.Probe == "" && !strings.HasPrefix(strings.ToUpper(d.DirectEvent.Text()), "SHOW WARNINGS") {
+	if !isShowWarnings(d) {
 		return strings.HasSuffix(d.Path, ".warnings")
 	}
 	if !rowPath.MatchString(d.Path) && d.Path != "packets" && !strings.HasSuffix(d.Path, ".warnings") {
@@ -213,6 +233,8 @@ func warningsDiffer(d *Difference, codes ...string) bool {
 	return slices.Equal(without(d.DirectEvent), without(d.ProxiedEvent))
 }
 
+// The list of a ROLLBACK may live on: some statements leave it alone.
+
 func rollbackWarnings(d *Difference) bool {
 	return (isRollback.MatchString(d.Step().Text) || isShowWarnings(d)) && warningsDiffer(d, "1751", "1752", "1196")
 }
@@ -222,7 +244,52 @@ func rollback1196(d *Difference) bool {
 }
 
 func isShowWarnings(d *Difference) bool {
-	return strings.HasPrefix(strings.ToUpper(d.Step().Text), "SHOW WARNINGS")
+	return strings.HasPrefix(strings.ToUpper(d.DirectEvent.Text()), "SHOW WARNINGS")
 }
 
-func deprecatedMix(d *Difference) bool { return warningsDiffer(d, "6414") }
+var warningsInInfo = regexp.MustCompile(`Warnings: \d+`)
+
+// deprecatedMix matches the number of warnings, also in the text of an OK, and the list.
+func deprecatedMix(d *Difference) bool {
+	if strings.HasSuffix(d.Path, ".info") {
+		return warningsInInfo.ReplaceAllString(d.Direct, "") == warningsInInfo.ReplaceAllString(d.Proxied, "")
+	}
+	return warningsDiffer(d, "6414")
+}
+
+// transactionState matches a notice of the transaction's state that only one side has, with the flag that announces it.
+func transactionState(d *Difference) bool {
+	const noticeOfOne = `"\x05\t\b`
+	switch {
+	case strings.HasSuffix(d.Path, ".state"):
+		nothing := func(value string) bool { return value == absent || value == `""` }
+		return strings.HasPrefix(d.Direct, noticeOfOne) && nothing(d.Proxied) || nothing(d.Direct) && strings.HasPrefix(d.Proxied, noticeOfOne)
+	case strings.HasSuffix(d.Path, ".info"):
+		return d.Direct == `""` && d.Proxied == absent || d.Direct == absent && d.Proxied == `""`
+	}
+	return false
+}
+
+var showIndex = regexp.MustCompile(`(?i)^\s*SHOW\s+(INDEX|INDEXES|KEYS)\b`)
+
+// indexType matches the columns Collation and Index_type of SHOW INDEX.
+func indexType(d *Difference) bool {
+	return showIndex.MatchString(d.DirectEvent.Text()) && (d.Column == "Collation" || d.Column == "Index_type")
+}
+
+// planMetadata matches column flags that differ in MULTIPLE_KEY and PART_KEY only.
+func planMetadata(d *Difference) bool {
+	const keys = 0x0008 | mysql.PART_KEY_FLAG
+	direct, proxied, ok := numbers(d)
+	return ok && strings.HasSuffix(d.Path, ".flags") && (direct^proxied)&^keys == 0
+}
+
+// numbers returns the two values of a field of flags.
+func numbers(d *Difference) (direct, proxied uint16, ok bool) {
+	one, err := strconv.ParseUint(d.Direct, 0, 16)
+	if err != nil {
+		return 0, 0, false
+	}
+	two, err := strconv.ParseUint(d.Proxied, 0, 16)
+	return uint16(one), uint16(two), err == nil
+}

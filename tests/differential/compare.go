@@ -135,6 +135,22 @@ type Verdict struct {
 	ran    map[string]bool // strategies
 }
 
+// Suggest returns the allowances that would cover a difference or a part of it, but for those that cover everything.
+func (d *Difference) Suggest() []string {
+	nonsense := *d
+	nonsense.Path = "nonsense"
+	direct, proxied, _ := numbers(d)
+	var names []string
+	for name, a := range Allowances {
+		everything := a.Match != nil && a.Match(&nonsense)
+		if whole, flags := a.covers(d, direct^proxied); !everything && (whole || flags != 0) {
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	return names
+}
+
 // NewVerdict returns a Verdict that has seen nothing.
 func NewVerdict(script *Script, server string) *Verdict {
 	return &Verdict{script: script, server: server, used: map[string]bool{}, ran: map[string]bool{}}
@@ -154,15 +170,24 @@ func (v *Verdict) Judge(strategy, variant string, differences []Difference) []Di
 }
 
 func (v *Verdict) allowed(d *Difference) bool {
+	direct, proxied, _ := numbers(d)
+	left := direct ^ proxied
+	// The step's own allowances come first.
+	try := func(name, key string) bool {
+		whole, flags := Allowances[name].covers(d, left)
+		if whole || flags != 0 {
+			v.used[key] = true
+		}
+		left &^= flags
+		return whole || flags != 0 && left == 0
+	}
 	for _, name := range d.Step().Allow {
-		if Allowances[name].covers(d) {
-			v.used[stepKey(d.Step(), name)] = true
+		if try(name, stepKey(d.Step(), name)) {
 			return true
 		}
 	}
 	for _, name := range v.script.Allow {
-		if Allowances[name].covers(d) {
-			v.used[name] = true
+		if try(name, name) {
 			return true
 		}
 	}

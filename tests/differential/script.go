@@ -7,7 +7,8 @@
 //	servers: mysql, mariadb         where it runs; these two when left out
 //	strategies: keep, innodb        the proxy's strategies it is run with; these two when left out
 //	allow: name, …                  allowances for every step
-//	saves: keep                     strategies in which fewer CREATEs must reach the server; in all others all must
+//	saves: keep, innodb on mariadb  strategies, maybe only on one server, in which fewer CREATEs must reach the server;
+//	                                in all others all must
 //	setup:                          statements on a direct connection, before either run, in the schema lab
 //	run:                            steps
 //	teardown:                       statements on a direct connection, after either run
@@ -52,6 +53,11 @@ type Script struct {
 	Setup      []Step
 	Steps      []Step
 	Teardown   []Step
+}
+
+// SavesWith tells whether the script says that a strategy saves CREATEs on a server.
+func (s *Script) SavesWith(strategy, server string) bool {
+	return slices.Contains(s.Saves, strategy) || slices.Contains(s.Saves, strategy+" on "+server)
 }
 
 // Step is one line of a script, once for each repetition.
@@ -110,9 +116,10 @@ func Parse(name, text string) (*Script, error) {
 	if len(p.script.Steps) == 0 {
 		return nil, fmt.Errorf("%s: nothing to run", name)
 	}
-	for _, strategy := range p.script.Saves {
-		if !slices.Contains(p.script.Strategies, strategy) {
-			return nil, fmt.Errorf("%s: saves: %s is not among the strategies", name, strategy)
+	for _, word := range p.script.Saves {
+		strategy, server, _ := strings.Cut(word, " on ")
+		if !slices.Contains(p.script.Strategies, strategy) || server != "" && !slices.Contains(p.script.Servers, server) {
+			return nil, fmt.Errorf("%s: saves: %s is not among the strategies and servers", name, word)
 		}
 	}
 	return p.script, nil

@@ -1,5 +1,5 @@
-// Package process builds tmpproxy with the race detector and runs it as a process of its own, as an operator does:
-// configured by its environment, watched through its admin address, ended by a signal.
+// Package process builds tmpproxy, with the race detector unless told otherwise, and runs it as a process of its own, as an
+// operator does: configured by its environment, watched through its admin address, ended by a signal.
 package process
 
 import (
@@ -27,6 +27,10 @@ var build struct {
 	err         error
 }
 
+// Race says whether tmpproxy is built with the race detector, which makes it several times slower. It is read at the first
+// call of Binary or Start.
+var Race = true
+
 // Binary returns the path of tmpproxy, built at the first call. Clean removes it.
 func Binary(ctx context.Context) (string, error) {
 	build.Lock()
@@ -45,7 +49,11 @@ func compile(ctx context.Context) (string, error) {
 	}
 	build.dir = dir
 	binary := filepath.Join(dir, "tmpproxy")
-	out, err := exec.CommandContext(ctx, "go", "build", "-race", "-o", binary, "tmpproxy/cmd/tmpproxy").CombinedOutput()
+	args := []string{"build", "-o", binary}
+	if Race {
+		args = append(args, "-race")
+	}
+	out, err := exec.CommandContext(ctx, "go", append(args, "tmpproxy/cmd/tmpproxy")...).CombinedOutput()
 	if err != nil {
 		return "", fmt.Errorf("build tmpproxy: %w\n%s", err, bytes.TrimSpace(out))
 	}
@@ -106,10 +114,8 @@ func Start(ctx context.Context, backend string, settings ...string) (*Process, e
 		return nil, err
 	}
 	p := &Process{log: &logBuffer{}, exited: make(chan struct{})}
-	for _, address := range []*string{&p.Address, &p.Admin} {
-		if *address, err = freeAddress(); err != nil {
-			return nil, fmt.Errorf("start tmpproxy: %w", err)
-		}
+	if p.Address, p.Admin, err = freeAddresses(); err != nil {
+		return nil, fmt.Errorf("start tmpproxy: %w", err)
 	}
 	p.command = exec.Command(binary, "serve")
 	p.command.Env = append(environment(), append([]string{
@@ -147,13 +153,18 @@ func environment() []string {
 	return list
 }
 
-func freeAddress() (string, error) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return "", err
+// freeAddresses returns two loopback addresses that nobody listens on at present.
+func freeAddresses() (one, two string, err error) {
+	var addresses [2]string
+	for i := range addresses {
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			return "", "", err
+		}
+		defer l.Close()
+		addresses[i] = l.Addr().String()
 	}
-	defer l.Close()
-	return l.Addr().String(), nil
+	return addresses[0], addresses[1], nil
 }
 
 // awaitReady asks the admin address: a connection to the listener that leaves without a login would be one more client.
