@@ -57,7 +57,7 @@ func pristineData(ctx context.Context, kind Kind, root string) (string, error) {
 		return "", fmt.Errorf("initialize %s: %w", kind, err)
 	}
 	args := []string{unfinished, "--innodb-flush-log-at-trx-commit=0", "--innodb-use-native-aio=0"}
-	if kind == MySQL {
+	if !kind.IsMariaDB() {
 		args = append(args, "--innodb-redo-log-capacity=32M")
 	} else {
 		args = append(args, "--innodb-log-file-size=16M")

@@ -2,11 +2,13 @@
 # Obtains a MySQL or MariaDB server without touching the system: Debian's packages and all their libraries are
 # downloaded and unpacked into a folder of their own and run through the loader that lies there.
 #
-#   obtain.sh mysql|mariadb|mariadb-11.8|mariadb-10.5 [DIR]
+#   obtain.sh mysql|mysql-testsuite|mariadb|mariadb-11.8|mariadb-10.5 [DIR]
 #
 # DIR (default $TMPPROXY_SERVERS_DIR, else ${XDG_CACHE_HOME:-$HOME/.cache}/tmpproxy/servers) holds one folder per server.
 # That folder's path is the only line on standard output; progress goes to standard error. In it:
-#   bin/mysqld, bin/mysql, bin/mysqladmin            (mysql)
+#   bin/mysqld, bin/mysql, bin/mysqladmin            (mysql, mysql-testsuite)
+#   bin/mysqltest, bin/mysql_client_test, …          (mysql-testsuite: all programs that the tests call)
+#   usr/lib/mysql-test/{t,r,include,std_data}        (mysql-testsuite: the main suite)
 #   bin/mariadbd, bin/mariadb, bin/mariadb-admin     (mariadb; also under their mysql names)
 #   bin/initialize DATADIR                           makes a data directory whose root has no password
 #   VERSION                                          the server's own --version line
@@ -20,10 +22,12 @@ say() { printf '%s\n' "$*" >&2; }
 kind=${1:-}
 case $kind in
 mysql) suite=sid packages="mysql-server-core mysql-client-core" alone= ;;
+# The server comes with it: the tests and their server are of one version.
+mysql-testsuite) suite=sid packages="mysql-server-core mysql-client-core libgoogle-perftools4t64" alone=mysql-testsuite ;;
 mariadb) suite=bookworm packages="mariadb-server-core mariadb-client-core" alone=mariadb-server ;;
 mariadb-11.8) suite=trixie packages="mariadb-server-core mariadb-client-core" alone=mariadb-server ;;
 mariadb-10.5) suite=bullseye packages="mariadb-server-core-10.5 mariadb-client-core-10.5" alone=mariadb-server-10.5 ;;
-*) fail "usage: obtain.sh mysql|mariadb|mariadb-11.8|mariadb-10.5 [DIR]" ;;
+*) fail "usage: obtain.sh mysql|mysql-testsuite|mariadb|mariadb-11.8|mariadb-10.5 [DIR]" ;;
 esac
 servers=${2:-${TMPPROXY_SERVERS_DIR:-${XDG_CACHE_HOME:-${HOME:?HOME is not set}/.cache}/tmpproxy/servers}}
 for program in apt-get apt-config dpkg flock; do
@@ -145,10 +149,18 @@ server='case ${1-} in --no-defaults) shift ;; esac'
 [ ! -L "$work/root/bin" ] || fail "the unpacked bin is a symbolic link"
 mkdir -p "$work/root/bin"
 case $kind in
-mysql)
+mysql*)
   wrapper mysqld usr/sbin/mysqld "$server" "--no-defaults --lc-messages-dir=\"\$root/usr/share/mysql\" --character-sets-dir=\"\$root/usr/share/mysql/charsets\" --plugin-dir=\"\$root/usr/lib/mysql/plugin\" "
   wrapper mysql usr/bin/mysql "$client" ""
   wrapper mysqladmin usr/bin/mysqladmin "$client" ""
+  if [ "$kind" = mysql-testsuite ]; then
+    for program in mysqlbinlog mysqlcheck mysqldump mysqlimport mysqlshow mysqlslap perror my_print_defaults; do
+      wrapper $program usr/bin/$program "$client" ""
+    done
+    for program in mysqltest mysql_client_test; do
+      wrapper $program usr/lib/mysql-test/bin/$program "$client" ""
+    done
+  fi
   cat >"$work/root/bin/initialize" <<'INIT'
 #!/bin/sh
 # initialize DATADIR [option ...]: makes a data directory; root has no password.

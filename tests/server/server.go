@@ -5,6 +5,7 @@ package server
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"database/sql"
 	"errors"
@@ -30,10 +31,12 @@ const (
 	MariaDB    Kind = "mariadb"      // MariaDB 10.11
 	MariaDB118 Kind = "mariadb-11.8" // MariaDB 11.8
 	MariaDB105 Kind = "mariadb-10.5" // MariaDB 10.5
+
+	MySQLTestsuite Kind = "mysql-testsuite" // MySQL 9.7 with its regression tests beside it
 )
 
 // IsMariaDB tells whether the server is a MariaDB of any series.
-func (k Kind) IsMariaDB() bool { return k != MySQL }
+func (k Kind) IsMariaDB() bool { return k != MySQL && k != MySQLTestsuite }
 
 // program is the server program below an obtained server's bin.
 func (k Kind) program() string {
@@ -51,6 +54,8 @@ type Options struct {
 	// Root is a folder of programs laid out as obtain.sh does it, to be used instead of obtaining any: bin/mysqld or
 	// bin/mariadbd, which read no option files, and bin/initialize.
 	Root string
+	// Data is where the data directory lies below Server.Dir; "data" when empty.
+	Data string
 }
 
 // Server is one running server, or one of the user's own when it came from Shared (see there). Its methods may be
@@ -62,6 +67,7 @@ type Server struct {
 	Dir     string // temporary directory of the server; empty for a server of the user's own
 
 	args     []string
+	data     string
 	user     string // for a server of the user's own; root otherwise
 	password string
 	db       *sql.DB
@@ -95,7 +101,7 @@ func Start(ctx context.Context, kind Kind, options Options) (*Server, error) {
 	if err != nil {
 		return nil, fmt.Errorf("start %s: %w", kind, err)
 	}
-	s := &Server{Kind: kind, Dir: dir, Socket: filepath.Join(dir, "s"), user: "root", root: root, args: options.Args}
+	s := &Server{Kind: kind, Dir: dir, Socket: filepath.Join(dir, "s"), user: "root", root: root, args: options.Args, data: cmp.Or(options.Data, "data")}
 	if err := s.prepare(ctx, pristine); err != nil {
 		return nil, errors.Join(fmt.Errorf("start %s: %w", kind, err), os.RemoveAll(dir))
 	}
@@ -118,10 +124,15 @@ func (s *Server) prepare(ctx context.Context, pristine string) error {
 	if err := os.Mkdir(filepath.Join(s.Dir, "tmp"), 0o700); err != nil {
 		return err
 	}
-	return run(exec.CommandContext(ctx, "cp", "-a", pristine, s.dataDir()))
+	if err := os.MkdirAll(filepath.Dir(s.DataDir()), 0o700); err != nil {
+		return err
+	}
+	return run(exec.CommandContext(ctx, "cp", "-a", pristine, s.DataDir()))
 }
 
-func (s *Server) dataDir() string { return filepath.Join(s.Dir, "data") }
+// DataDir returns the path of the data directory.
+func (s *Server) DataDir() string { return filepath.Join(s.Dir, s.data) }
+
 func (s *Server) logPath() string { return filepath.Join(s.Dir, "log") }
 
 // launch starts the process on s.Address and waits until it answers.
@@ -131,7 +142,7 @@ func (s *Server) launch(ctx context.Context) error {
 		return err
 	}
 	args := []string{
-		"--datadir=" + s.dataDir(),
+		"--datadir=" + s.DataDir(),
 		"--tmpdir=" + filepath.Join(s.Dir, "tmp"),
 		"--socket=" + s.Socket,
 		"--pid-file=" + filepath.Join(s.Dir, "pid"),
@@ -149,7 +160,7 @@ func (s *Server) launch(ctx context.Context) error {
 		// Plans must not change when a background thread finds the time to count rows.
 		"--innodb-stats-auto-recalc=OFF",
 	}
-	if s.Kind == MySQL {
+	if !s.Kind.IsMariaDB() {
 		args = append(args, "--mysqlx=OFF", "--innodb-redo-log-capacity=32M")
 	}
 	if os.Geteuid() == 0 {
@@ -291,6 +302,13 @@ func (s *Server) PID() int {
 		return 0
 	}
 	return s.process.Process.Pid
+}
+
+// Exited is closed when the process that runs now has ended. It is nil for a server of the user's own.
+func (s *Server) Exited() <-chan struct{} {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.exited
 }
 
 var errForeign = errors.New("not a server of the tests' own")
