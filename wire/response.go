@@ -28,8 +28,10 @@ type Result struct {
 	Results int // how many results the reply had: 1, or more with multi-statements and CALL
 
 	// Session state (CLIENT_SESSION_TRACK) in any OK packet of the reply.
-	StateChanged  bool   // SERVER_SESSION_STATE_CHANGED was set
-	StateChange   bool   // entries of type STATE_CHANGE, TRANSACTION_CHARACTERISTICS or TRANSACTION_STATE were there, or may have been
+	StateChanged bool // SERVER_SESSION_STATE_CHANGED was set
+	// StateChange: entries of type STATE_CHANGE, TRANSACTION_CHARACTERISTICS or TRANSACTION_STATE were there, or may have been,
+	// but for what MySQL says of transactions unasked.
+	StateChange   bool
 	SchemaChanged bool   // an entry of type SCHEMA was there, or may have been
 	Schema        []byte // the last such entry (empty: no schema), valid until the next Begin; nil if it was not seen whole
 }
@@ -307,8 +309,15 @@ func (t *ResponseTracker) state(v *view) {
 			if name.short || len(schema) > keptSchema {
 				t.schemaN = -1
 			}
-		case trackStateChange, trackCharacteristics, trackTransaction:
+		case trackStateChange, trackCharacteristics:
 			r.StateChange = true
+		case trackTransaction:
+			// MySQL tells of a START TRANSACTION, and takes that back with DDL in it, whether it was asked to or not
+			// (observed on 9.7 with session_track_transaction_info=OFF). Only more than that tells that it was.
+			told := view{b: data}
+			if now := string(told.lenencString()); now != "T_______" && now != "________" {
+				r.StateChange = true
+			}
 		}
 	}
 	if v.short || !whole { // what was not kept may be any entry

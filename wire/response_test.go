@@ -298,7 +298,7 @@ var replyCases = []replyCase{
 	}},
 	{"the session's state in several results", queries, func(r *reply) Result {
 		r.ok(OK{Status: more | StatusSessionStateChanged, State: []byte("\x01\x02\x01a")})
-		r.ok(OK{Status: more | StatusSessionStateChanged, State: []byte("\x05\x09\x08T_______\x01\x04\x03lab")})
+		r.ok(OK{Status: more | StatusSessionStateChanged, State: []byte("\x05\x09\x08T_R_____\x01\x04\x03lab")})
 		r.columns(1, more)
 		r.eof(plain, 0)
 		want := Result{Kind: ResultSet, HasStatus: true, Status: plain, StateChanged: true, Results: 3}
@@ -747,9 +747,11 @@ func TestState(t *testing.T) {
 		{"state change", entry(2, "1"), state{true, false, nil}},
 		{"gtids", entry(3, "\x00"+lenencString("uuid:1")), state{}},
 		{"transaction characteristics", entry(4, "\x12START TRANSACTION;"), state{true, false, nil}},
-		{"transaction state", entry(5, "\x08T_______"), state{true, false, nil}},
+		{"transaction state", entry(5, "\x08T___w___"), state{true, false, nil}},
+		{"transaction, unasked", entry(5, "\x08T_______"), state{}},
+		{"DDL in a transaction, unasked", entry(5, "\x08________"), state{}},
 		{"an entry of the future", entry(9, "x"), state{}},
-		{"all", variable("a", "b") + schema("lab") + entry(2, "1") + entry(5, "\x08T_______"), state{true, true, []byte("lab")}},
+		{"all", variable("a", "b") + schema("lab") + entry(2, "1") + entry(5, "\x08T_R_____"), state{true, true, []byte("lab")}},
 		{"long name", schema(strings.Repeat("é", 128)), state{false, true, []byte(strings.Repeat("é", 128))}},
 		{"too long a name", schema(strings.Repeat("x", keptSchema+1)), state{false, true, nil}},
 		{"long, seen whole", filler(room-6) + schema("lab"), state{false, true, []byte("lab")}},
