@@ -312,6 +312,11 @@ func (c *conversation) complete(now int64, out *output) {
 	r := c.tracker.Result()
 	trackers.Put(c.tracker)
 	c.tracker = nil
+	if !c.out && c.event.Statement.Borrows {
+		// The flags tell of settings that were in force while the statement ran and are not any more.
+		const lexical = wire.StatusNoBackslashEscapes | wire.StatusAnsiQuotes
+		r.Status = r.Status&^lexical | c.status&lexical
+	}
 	o := outcome(&r, now)
 	if r.HasStatus {
 		c.status = r.Status

@@ -150,6 +150,7 @@ type Statement struct {
 	Release     bool // COMMIT or ROLLBACK RELEASE
 	Temporary   bool // DROP TEMPORARY TABLE
 	IfNotExists bool // CREATE TABLE or DATABASE .. IF NOT EXISTS
+	Borrows     bool // MariaDB's SET STATEMENT .. FOR, by any statement of the text: settings in force only while it runs
 }
 
 // Has tells whether any statement of the text has the verb v.
@@ -259,6 +260,7 @@ func readAll(text []byte, mode Mode, skipExec bool) (Statement, scanner) {
 		st.Multi = true
 		st.Verbs |= 1 << next.Verb
 		st.ReadOnly = st.ReadOnly || next.ReadOnly
+		st.Borrows = st.Borrows || next.Borrows
 		st.Doubtful = st.Doubtful || next.Doubtful
 	}
 	st.Executable = r.executable
@@ -491,6 +493,7 @@ func (r *reader) set(st *Statement) {
 		case r.tok.is(')'):
 			depth--
 		case depth == 0 && r.on("FOR"):
+			st.Borrows = true
 			if r.advance(); r.on("SET") {
 				// SET STATEMENT .. FOR SET is allowed; nested ones are not worth reading.
 				st.Verb = VerbSet

@@ -72,9 +72,9 @@ func TestClassify(t *testing.T) {
 		{"DO SLEEP(1)", Statement{Verb: VerbDo}},
 
 		{"SET NAMES utf8", Statement{Verb: VerbSet}},
-		{"SET STATEMENT max_statement_time = 1 FOR INSERT INTO t VALUES (1)", Statement{Verb: VerbInsert}},
-		{"SET STATEMENT a = (SELECT x FROM y FOR UPDATE) FOR CREATE TEMPORARY TABLE t (a INT)", Statement{Verb: VerbCreateTemporary}},
-		{"SET STATEMENT a = 1 FOR SET STATEMENT b = 1 FOR DROP TABLE t", Statement{Verb: VerbUnknown}},
+		{"SET STATEMENT max_statement_time = 1 FOR INSERT INTO t VALUES (1)", Statement{Verb: VerbInsert, Borrows: true}},
+		{"SET STATEMENT a = (SELECT x FROM y FOR UPDATE) FOR CREATE TEMPORARY TABLE t (a INT)", Statement{Verb: VerbCreateTemporary, Borrows: true}},
+		{"SET STATEMENT a = 1 FOR SET STATEMENT b = 1 FOR DROP TABLE t", Statement{Verb: VerbUnknown, Borrows: true}},
 		{"SET STATEMENT = 1", Statement{Verb: VerbSet}},
 		{"USE db", Statement{Verb: VerbUse}},
 

@@ -7,9 +7,9 @@ import (
 
 func TestStatements(t *testing.T) {
 	for text, want := range map[string][]string{
-		"SELECT 1; SELECT 2":                           {"SELECT 1", "SELECT 2"},
-		"a;b;c;":                                       {"a", "b", "c"},
-		"a ; b ;; ; ":                                  {"a", "b"},
+		"SELECT 1; SELECT 2": {"SELECT 1", "SELECT 2"},
+		"a;b;c;":             {"a", "b", "c"},
+		"a ; b ;; ; ":        {"a", "b"},
 		"INSERT INTO t VALUES (';');\n DROP TABLE `;`": {"INSERT INTO t VALUES (';')", "DROP TABLE `;`"},
 		"a /* ; */ ; -- ; \n b":                        {"a /* ; */", "-- ; \n b"},
 		"a; -- x":                                      {"a", "-- x"},
