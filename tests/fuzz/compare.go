@@ -1,0 +1,269 @@
+package fuzz
+
+import (
+	"bytes"
+	"fmt"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/go-mysql-org/go-mysql/mysql"
+
+	"tmpproxy/tests/differential"
+	"tmpproxy/tests/rawclient"
+)
+
+// Verdict is what came of comparing two runs of a sequence.
+type Verdict struct {
+	// Unexplained are the differences of the first step that has any that no name covers; later steps follow from it.
+	Unexplained []differential.Difference
+	// Known counts the differences by their names.
+	Known map[string]int
+	// Compared are the steps whose outcomes were compared: after some known differences the two sides are no longer in the
+	// same state.
+	Compared int
+}
+
+// judge compares the two runs of a sequence step by step.
+type judge struct {
+	server, strategy string
+	known            map[string]int
+	sides            map[string]*side
+}
+
+// side is what known differences depend on, of one connection.
+type side struct {
+	text            string            // of the present step, in upper case; of an execution that of its statement
+	texts           map[string]string // of prepared statements by their names
+	direct, proxied uint16            // last status flags
+	warned          bool              // the lists of warnings are known to differ
+	counted         bool              // ROW_COUNT() is known to differ
+	copied          bool              // user variables hold what differed
+	states          bool              // in the present step all that is told of the session's state is that no transaction is open
+	rolledBack      bool              // rows were kept by a ROLLBACK that undid others
+	partial         bool              // a statement of several rows has failed
+	generates       bool              // there was an AUTO_INCREMENT column
+	gaps            bool              // its values are known to differ
+	readOnce        bool              // SET TRANSACTION READ ONLY was given
+}
+
+// Compare compares the outcomes of a sequence.
+func Compare(server, strategy string, direct, proxied *outcome) Verdict {
+	j := &judge{server: server, strategy: strategy, known: map[string]int{}, sides: map[string]*side{}}
+	v := Verdict{Known: j.known}
+	for i := range direct.events {
+		unexplained, ends := j.step(&direct.events[i], &proxied.events[i])
+		v.Compared++
+		if v.Unexplained = unexplained; ends || unexplained != nil {
+			return v
+		}
+	}
+	v.Unexplained = j.state(direct.state, proxied.state)
+	return v
+}
+
+// step returns the unexplained differences of a step, and whether the comparison ends behind it.
+func (j *judge) step(direct, proxied *event) (unexplained []differential.Difference, ends bool) {
+	if direct.skipped || direct.silent && direct.failure == proxied.failure {
+		return nil, false
+	}
+	s := j.side(direct.step)
+	s.begin(direct.step)
+	if direct.failure != proxied.failure || !bytes.Equal(direct.reply.Raw, proxied.reply.Raw) {
+		d, p := fields(direct), fields(proxied)
+		s.states = tracksTransaction(direct) && tracksTransaction(proxied)
+		for _, difference := range differential.Compare([]differential.Event{d}, []differential.Event{p}) {
+			difference.Server, difference.Strategy, difference.Variant = j.server, j.strategy, "fuzz"
+			switch name, end := j.explain(s, &difference); {
+			case name == "":
+				unexplained = append(unexplained, difference)
+			default:
+				j.known[name]++
+				ends = ends || end
+			}
+		}
+	}
+	s.finish(direct, proxied)
+	// A known difference that changes the state may show in several fields, of which not all are told apart.
+	if ends {
+		unexplained = nil
+	}
+	return unexplained, ends
+}
+
+// tracksTransaction tells whether an event's reply tells nothing of the session's state but whether BEGIN has opened a
+// transaction, or not even that.
+func tracksTransaction(e *event) bool {
+	switch string(last(e).State) {
+	case "", "\x05\t\b________", "\x05\t\bT_______":
+		return true
+	}
+	return false
+}
+
+// state compares what is left in the databases.
+func (j *judge) state(direct, proxied []string) []differential.Difference {
+	if slices.Equal(direct, proxied) {
+		return nil
+	}
+	s := j.side(&differential.Step{Conn: "a"})
+	if s.rolledBack || s.partial || s.gaps {
+		j.known["rollback-rows"]++
+		return nil
+	}
+	event := func(lines []string) *differential.Event {
+		e := &differential.Event{Step: &differential.Step{Conn: "control", Verb: "final", Text: "state"}}
+		for i, line := range lines {
+			e.Fields = append(e.Fields, rawclient.Field{Path: fmt.Sprintf("line[%d]", i), Value: line})
+		}
+		return e
+	}
+	differences := differential.Compare([]differential.Event{*event(direct)}, []differential.Event{*event(proxied)})
+	for i := range differences {
+		differences[i].Server, differences[i].Strategy, differences[i].Variant = j.server, j.strategy, "fuzz"
+	}
+	return differences
+}
+
+func (j *judge) side(step *differential.Step) *side {
+	s := j.sides[step.Conn]
+	if s == nil {
+		s = &side{texts: map[string]string{}, direct: mysql.SERVER_STATUS_AUTOCOMMIT, proxied: mysql.SERVER_STATUS_AUTOCOMMIT}
+		j.sides[step.Conn] = s
+	}
+	return s
+}
+
+var (
+	digits      = regexp.MustCompile(`\d+(\.\d+)?`)
+	statementID = regexp.MustCompile(`statement \(\d+\)`)
+)
+
+// fields are those of an event, but for what differs between any two runs.
+func fields(e *event) differential.Event {
+	out := differential.Event{Step: e.step}
+	if e.failure != "" {
+		out.Fields = []rawclient.Field{{Path: "connection", Value: e.failure}}
+		return out
+	}
+	out.Fields = e.reply.Fields(e.binary)
+	for i := range out.Fields {
+		switch f := &out.Fields[i]; {
+		case f.Path == "text":
+			f.Value = digits.ReplaceAllString(f.Value, "<number>")
+		case strings.HasSuffix(f.Path, ".message"):
+			f.Value = statementID.ReplaceAllString(f.Value, "statement (<id>)")
+		}
+	}
+	return out
+}
+
+// explain returns the name of the known difference that d is, "" if it is none, and whether the comparison ends with it.
+func (j *judge) explain(s *side, d *differential.Difference) (name string, ends bool) {
+	if strings.HasSuffix(d.Path, ".status") {
+		return j.explainStatus(s, d)
+	}
+	for _, k := range Known {
+		if k.applies(j) && k.Match != nil && k.Match(s, d) {
+			return k.Name, k.Ends
+		}
+	}
+	return "", false
+}
+
+// explainStatus does so for status flags, each of which may have a reason of its own.
+func (j *judge) explainStatus(s *side, d *differential.Difference) (name string, ends bool) {
+	direct, err := strconv.ParseUint(d.Direct, 0, 16)
+	if err != nil {
+		return "", false
+	}
+	proxied, err := strconv.ParseUint(d.Proxied, 0, 16)
+	if err != nil {
+		return "", false
+	}
+	rest := uint16(direct ^ proxied)
+	for _, k := range Known {
+		if k.applies(j) && k.Flags != 0 && rest&k.Flags != 0 && (k.MatchFlags == nil || k.MatchFlags(s, uint16(direct), uint16(proxied))) {
+			rest &^= k.Flags
+			name, ends = k.Name, ends || k.Ends
+		}
+	}
+	if rest != 0 {
+		return "", false
+	}
+	return name, ends
+}
+
+// begin takes over the text of the step that is to be judged.
+func (s *side) begin(step *differential.Step) {
+	word, rest, _ := strings.Cut(step.Text, " ")
+	switch step.Verb {
+	case query, send:
+		s.text = strings.ToUpper(step.Text)
+	case prepare:
+		s.texts[word] = strings.ToUpper(rest)
+		s.text = ""
+	case execute, cursor, fetch:
+		s.text = s.texts[word]
+	case receive:
+	default:
+		s.text = ""
+	}
+}
+
+var (
+	readsDiagnostics = regexp.MustCompile(`WARNINGS|ERRORS|GET DIAGNOSTICS|WARNING_COUNT|ERROR_COUNT|ROW_COUNT`)
+	keepsDiagnostics = regexp.MustCompile(`^\s*(SET|USE|SAVEPOINT|RELEASE|DO|DEALLOCATE)\b`) // on MariaDB
+	severalRows      = regexp.MustCompile(`(?s)\b(INSERT|REPLACE)\b.*(SELECT|\),\s*\()|\bUPDATE\b|\bLOAD\b|\bCALL\b|\bEXECUTE\b`)
+	insertsRows      = regexp.MustCompile(`\b(INSERT|REPLACE|LOAD|CALL|EXECUTE)\b`)
+	leavesGaps       = regexp.MustCompile(`(?s)\b(INSERT|REPLACE)\b.*(SELECT|IGNORE|DUPLICATE)|\b(CALL|EXECUTE|LOAD)\b`)
+	isRollback       = regexp.MustCompile(`(^|;)\s*(XA )?ROLLBACK\b`)
+	oneShotRead      = regexp.MustCompile(`SET TRANSACTION.*READ ONLY|@@TRANSACTION_READ_ONLY|@@TX_READ_ONLY|CALL|EXECUTE`)
+)
+
+// finish takes over what the step has changed.
+func (s *side) finish(direct, proxied *event) {
+	reads := readsDiagnostics.MatchString(s.text)
+	if reads {
+		s.copied = s.copied || s.warned && strings.Contains(s.text, "GET DIAGNOSTICS")
+	} else if s.text != "" && !keepsDiagnostics.MatchString(s.text) {
+		s.warned, s.counted = false, false
+	}
+	d, p := warnings(direct), warnings(proxied)
+	if d != p && !reads {
+		s.warned = true
+	}
+	if affected(direct) != affected(proxied) {
+		s.counted = true
+	}
+	failed := direct.reply.Err() != nil || proxied.reply.Err() != nil
+	if isRollback.MatchString(s.text) && (d > 0 || p > 0) {
+		s.rolledBack = true
+	}
+	if failed && severalRows.MatchString(s.text) || d != p && severalRows.MatchString(s.text) {
+		s.partial = true
+	}
+	s.generates = s.generates || strings.Contains(s.text, "AUTO_INCREMENT")
+	if s.generates && (failed && insertsRows.MatchString(s.text) || leavesGaps.MatchString(s.text)) {
+		s.gaps = true
+	}
+	s.readOnce = s.readOnce || oneShotRead.MatchString(s.text)
+	if status, ok := direct.reply.Status(); ok {
+		s.direct = status
+	}
+	if status, ok := proxied.reply.Status(); ok {
+		s.proxied = status
+	}
+}
+
+// last is the OK that ends an event's reply, or an empty one.
+func last(e *event) rawclient.OK {
+	if n := len(e.reply.Results); n > 0 && e.reply.Results[n-1].End != nil {
+		return *e.reply.Results[n-1].End
+	}
+	return rawclient.OK{}
+}
+
+func warnings(e *event) uint16 { return last(e).Warnings }
+func affected(e *event) uint64 { return last(e).AffectedRows }

@@ -1,0 +1,416 @@
+//go:build realserver
+
+package fuzz
+
+import (
+	"bufio"
+	"context"
+	"flag"
+	"fmt"
+	"maps"
+	"os"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"tmpproxy/tests/differential"
+	"tmpproxy/tests/process"
+	"tmpproxy/tests/server"
+)
+
+// sequencesPerRun is how many sequences a server and a strategy get when no duration is given.
+const sequencesPerRun = 300
+
+var (
+	duration   = flag.Duration("duration", 0, "how long to fuzz each server and strategy; 0: a fixed number of sequences")
+	sequences  = flag.Int("sequences", sequencesPerRun, "how many sequences for each server and strategy")
+	strategies = flag.String("strategy", "native,keep,innodb", "strategies of the proxy, separated by commas")
+	servers    = flag.String("server", "mysql,mariadb", "servers, separated by commas: mysql, mysql-nobinlog, mariadb, mariadb-binlog, mariadb-11.8, mariadb-10.5")
+	settings   = flag.String("proxy", "", "further settings of tmpproxy, as NAME=value separated by blanks")
+	workers    = flag.Int("workers", 3, "how many sequences run side by side")
+	replay     = flag.String("replay", "", "a file with a script, which is run instead of made-up sequences")
+	race       = flag.Bool("racy", true, "build tmpproxy with the race detector")
+)
+
+// flavours are the servers by their names. MySQL's binary log is on by default, MariaDB's is off.
+var flavours = map[string]struct {
+	kind server.Kind
+	args []string
+}{
+	"mysql":          {server.MySQL, nil},
+	"mysql-nobinlog": {server.MySQL, []string{"--skip-log-bin", "--gtid-mode=OFF", "--enforce-gtid-consistency=OFF"}},
+	"mariadb":        {server.MariaDB, nil},
+	"mariadb-binlog": {server.MariaDB, []string{"--log-bin"}},
+	"mariadb-11.8":   {server.MariaDB118, nil},
+	"mariadb-10.5":   {server.MariaDB105, nil},
+}
+
+func TestMain(m *testing.M) {
+	flag.Parse()
+	process.Race = *race
+	// In memory, servers make and drop permanent tables ten times as fast.
+	if _, err := os.Stat("/dev/shm"); err == nil && os.Getenv("TMPDIR") == "" {
+		os.Setenv("TMPDIR", "/dev/shm")
+	}
+	code := m.Run()
+	if err := process.Clean(); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		code = 1
+	}
+	os.Exit(code)
+}
+
+// startServer starts a server for the length of a test.
+func startServer(t *testing.T, flavour string) *server.Server {
+	t.Helper()
+	f, ok := flavours[flavour]
+	if !ok {
+		t.Fatalf("no server is called %s", flavour)
+	}
+	args := append([]string{"--lock-wait-timeout=3", "--innodb-lock-wait-timeout=2"}, f.args...)
+	s, err := server.Start(context.Background(), f.kind, server.Options{Args: args})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := s.Stop(); err != nil {
+			t.Error(err)
+		}
+	})
+	return s
+}
+
+// TestFuzz runs sequences that nobody has thought of.
+func TestFuzz(t *testing.T) {
+	set(t, "rapid.nofailfile", "true")
+	set(t, "rapid.checks", "50")
+	for _, flavour := range strings.Split(*servers, ",") {
+		t.Run(flavour, func(t *testing.T) {
+			s := startServer(t, flavour)
+			for _, strategy := range strings.Split(*strategies, ",") {
+				t.Run(strategy, func(t *testing.T) { fuzz(t, s, flavour, strategy) })
+			}
+		})
+	}
+}
+
+func set(t *testing.T, name, value string) {
+	t.Helper()
+	if err := flag.Set(name, value); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func fuzz(t *testing.T, s *server.Server, flavour, strategy string) {
+	p, err := process.Start(context.Background(), s.Address, append([]string{
+		"TMPPROXY_REWRITE_STRATEGY=" + strategy, "TMPPROXY_LOG_LEVEL=error"}, strings.Fields(*settings)...)...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		if err := p.Stop(); err != nil {
+			t.Error(err)
+		}
+	}()
+	c := &campaign{
+		server: s, address: p.Address, flavour: flavour, strategy: strategy, began: time.Now(), wanted: int64(*sequences),
+		known: map[string]int{}, findings: map[string]*finding{},
+	}
+	if *replay != "" {
+		c.replay(t)
+		return
+	}
+	if *duration > 0 {
+		c.wanted, c.until = 1<<62, time.Now().Add(*duration)
+	}
+	var group sync.WaitGroup
+	for n := range *workers {
+		group.Go(func() { c.work(n) })
+	}
+	group.Wait()
+	took := time.Since(c.began)
+	counts := metrics(t, p)
+	t.Logf("%s, %s: %d sequences, %d statements, %.0f sequences a second, %.0f reuses per 1000 sequences, %d findings",
+		flavour, strategy, c.sequences.Load(), c.statements.Load(), float64(c.sequences.Load())/took.Seconds(),
+		1000*counts["tmpproxy_reuses_total"]/float64(max(1, c.sequences.Load())), len(c.findings))
+	t.Logf("compared %.1f%% of the steps; known differences: %s", 100*float64(c.compared.Load())/float64(max(1, c.steps.Load())), list(c.known))
+	for _, name := range slices.Sorted(maps.Keys(counts)) {
+		if strings.HasPrefix(name, "tmpproxy_") && counts[name] > 0 && !strings.Contains(name, "seconds") {
+			t.Logf("%s %.0f", name, counts[name])
+		}
+	}
+	for _, f := range c.findings {
+		t.Errorf("found %d times:\n%s", f.times, f)
+	}
+	for _, err := range c.errors {
+		t.Error(err)
+	}
+	if strategy != "native" && counts["tmpproxy_reuses_total"] == 0 {
+		t.Error("no table was ever reused")
+	}
+}
+
+// replay runs a script some times.
+func (c *campaign) replay(t *testing.T) {
+	text, err := os.ReadFile(*replay)
+	if err != nil {
+		t.Fatal(err)
+	}
+	script, err := differential.Parse(*replay, string(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := NewRunner(c.server, c.address, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	r.Fresh = true
+	for _, client := range slices.Sorted(maps.Keys(clients)) {
+		for range 3 {
+			direct, proxied, err := r.Both(&Sequence{Steps: script.Steps, Client: client})
+			if err != nil {
+				t.Fatal(err)
+			}
+			v := Compare(c.flavour, c.strategy, direct, proxied)
+			t.Logf("%s: compared %d of %d steps, known differences: %s", client, v.Compared, len(script.Steps), list(v.Known))
+			for _, d := range v.Unexplained {
+				t.Errorf("%s: %s", client, &d)
+			}
+		}
+	}
+}
+
+func list(counts map[string]int) string {
+	var b strings.Builder
+	for _, name := range slices.Sorted(maps.Keys(counts)) {
+		fmt.Fprintf(&b, "%s %d, ", name, counts[name])
+	}
+	return strings.TrimSuffix(b.String(), ", ")
+}
+
+// metrics reads the proxy's counters.
+func metrics(t *testing.T, p *process.Process) map[string]float64 {
+	t.Helper()
+	page, err := p.Get("/metrics")
+	if err != nil {
+		t.Fatal(err)
+	}
+	counts := map[string]float64{}
+	lines := bufio.NewScanner(strings.NewReader(page))
+	for lines.Scan() {
+		var value float64
+		if at := strings.LastIndexByte(lines.Text(), ' '); at > 0 {
+			if _, err := fmt.Sscan(lines.Text()[at+1:], &value); err == nil {
+				counts[lines.Text()[:at]] = value
+			}
+		}
+	}
+	return counts
+}
+
+// campaign is the fuzzing of one server with one strategy.
+type campaign struct {
+	server                *server.Server
+	address               string
+	flavour, strategy     string
+	began, until          time.Time
+	wanted                int64
+	sequences, statements atomic.Int64
+	steps, compared       atomic.Int64
+
+	mu       sync.Mutex
+	known    map[string]int
+	findings map[string]*finding
+	errors   []error
+}
+
+// finding is an unexplained difference and the shortest sequence that shows it.
+type finding struct {
+	script      string
+	differences []differential.Difference
+	times       int
+	flaky       bool
+}
+
+func (f *finding) String() string {
+	var b strings.Builder
+	if f.flaky {
+		b.WriteString("# it does not show every time\n")
+	}
+	b.WriteString(f.script)
+	for i, d := range f.differences {
+		if i == 8 {
+			fmt.Fprintf(&b, "… and %d more\n", len(f.differences)-i)
+			break
+		}
+		fmt.Fprintf(&b, "%s\n", d.String())
+	}
+	return b.String()
+}
+
+// signature tells differences apart that have different causes, more or less.
+func signature(differences []differential.Difference) string {
+	d := &differences[0]
+	code := func(e *differential.Event) string {
+		code, _ := e.Value("result[0].error.code")
+		return code
+	}
+	word := func(text string) string {
+		words := strings.Fields(strings.ToUpper(text) + " - -")
+		return words[0] + " " + words[1]
+	}
+	return fmt.Sprintf("%s %s %s %s/%s", d.Step().Verb, word(digits.ReplaceAllString(d.Step().Text, "")), digits.ReplaceAllString(d.Path, ""), code(d.DirectEvent), code(d.ProxiedEvent))
+}
+
+func (c *campaign) over() bool {
+	return c.sequences.Load() >= c.wanted || !c.until.IsZero() && time.Now().After(c.until)
+}
+
+func (c *campaign) fail(err error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.errors = append(c.errors, err)
+	c.wanted = 0
+}
+
+// work runs sequences until the campaign is over.
+func (c *campaign) work(n int) {
+	r, err := NewRunner(c.server, c.address, n)
+	if err != nil {
+		c.fail(err)
+		return
+	}
+	defer r.Close()
+	sequences := Generate(Options{MariaDB: c.server.Kind.IsMariaDB(), Converts: c.strategy == "innodb"})
+	for !c.over() {
+		w := &worker{campaign: c, runner: r, sequences: sequences}
+		c.check(w)
+	}
+}
+
+// worker looks for one finding.
+type worker struct {
+	*campaign
+	runner    *Runner
+	sequences *rapid.Generator[*Sequence]
+	signature string
+	smallest  *Sequence
+	verdict   Verdict
+}
+
+// check runs some sequences, up to the first with an unexplained difference.
+func (c *campaign) check(w *worker) {
+	r := &recorder{}
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		rapid.Check(r, w.property)
+	}()
+	<-done
+	w.runner.Fresh = false
+	if w.smallest == nil {
+		return
+	}
+	w.runner.Fresh = true
+	smallest, verdict, sure := reduce(w.smallest, w.verdict, w.shows)
+	w.runner.Fresh = false
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	f := c.findings[w.signature]
+	f.script, f.differences, f.flaky = smallest.Script(c.flavour, c.strategy), verdict.Unexplained, !sure
+}
+
+func (w *worker) property(t *rapid.T) {
+	if w.signature == "" && w.over() {
+		return
+	}
+	s := w.sequences.Draw(t, "sequence")
+	v, ok := w.run(s)
+	if !ok || len(v.Unexplained) == 0 {
+		return
+	}
+	found := signature(v.Unexplained)
+	if w.signature == "" {
+		w.mu.Lock()
+		f := w.findings[found]
+		if f == nil {
+			w.findings[found] = &finding{times: 1, script: s.Script(w.flavour, w.strategy), differences: v.Unexplained, flaky: true}
+		} else {
+			f.times++
+		}
+		w.mu.Unlock()
+		if f != nil {
+			return
+		}
+		w.signature = found
+		w.runner.Fresh = true
+	} else if found != w.signature {
+		return
+	}
+	w.smallest, w.verdict = s, v
+	t.Fatalf("%s", found)
+}
+
+// run runs a sequence and compares; false: it could not be run.
+func (w *worker) run(s *Sequence) (Verdict, bool) {
+	direct, proxied, err := w.runner.Both(s)
+	if err != nil {
+		w.fail(fmt.Errorf("%w\n%s", err, s.Script(w.flavour, w.strategy)))
+		return Verdict{}, false
+	}
+	v := Compare(w.flavour, w.strategy, direct, proxied)
+	if w.signature == "" {
+		w.count(s, v)
+	}
+	return v, true
+}
+
+func (w *worker) count(s *Sequence, v Verdict) {
+	w.campaign.sequences.Add(1)
+	w.statements.Add(int64(2 * len(s.Steps)))
+	w.steps.Add(int64(len(s.Steps)))
+	w.compared.Add(int64(v.Compared))
+	w.mu.Lock()
+	for name, n := range v.Known {
+		w.known[name] += n
+	}
+	w.mu.Unlock()
+}
+
+// shows tells whether a sequence has the difference that is looked for.
+func (w *worker) shows(s *Sequence) (Verdict, bool) {
+	direct, proxied, err := w.runner.Both(s)
+	if err != nil {
+		return Verdict{}, false
+	}
+	v := Compare(w.flavour, w.strategy, direct, proxied)
+	return v, len(v.Unexplained) > 0 && signature(v.Unexplained) == w.signature
+}
+
+// recorder stands for a test in rapid.Check, so that a failure does not end the real one.
+type recorder struct {
+	rapid.TB
+	failed bool
+}
+
+func (*recorder) Helper()                 {}
+func (*recorder) Name() string            { return "fuzz" }
+func (*recorder) Logf(string, ...any)     {}
+func (*recorder) Log(...any)              {}
+func (*recorder) Skipf(string, ...any)    { runtime.Goexit() }
+func (*recorder) Skip(...any)             { runtime.Goexit() }
+func (*recorder) SkipNow()                { runtime.Goexit() }
+func (r *recorder) Errorf(string, ...any) { r.failed = true }
+func (r *recorder) Error(...any)          { r.failed = true }
+func (r *recorder) Fail()                 { r.failed = true }
+func (r *recorder) Fatalf(string, ...any) { r.FailNow() }
+func (r *recorder) Fatal(...any)          { r.FailNow() }
+func (r *recorder) FailNow()              { r.failed = true; runtime.Goexit() }
+func (r *recorder) Failed() bool          { return r.failed }

@@ -1,0 +1,256 @@
+package fuzz
+
+import (
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/go-mysql-org/go-mysql/mysql"
+
+	"tmpproxy/tests/differential"
+)
+
+// Difference is a kind of difference that clients are told about, in the README's table of what can be noticed.
+type Difference struct {
+	Name       string
+	Strategies []string // nil: all but native
+	Servers    []string // prefixes of their names; nil: all
+	// Match tells whether a difference of a field other than the status flags is of this kind.
+	Match func(*side, *differential.Difference) bool
+	// Flags are the status flags that may differ, if MatchFlags does not say otherwise.
+	Flags      uint16
+	MatchFlags func(s *side, direct, proxied uint16) bool
+	// Ends tells that the two sides are no longer in the same state then.
+	Ends   bool
+	Reason string
+}
+
+func (k *Difference) applies(j *judge) bool {
+	if j.strategy == "native" || k.Strategies != nil && !slices.Contains(k.Strategies, j.strategy) {
+		return false
+	}
+	return k.Servers == nil || slices.ContainsFunc(k.Servers, func(s string) bool { return strings.HasPrefix(j.server, s) })
+}
+
+var converted = []string{"innodb"}
+
+// Known are all differences that may be. The first that matches names one.
+var Known = []Difference{
+	{
+		Name:  "in-trans",
+		Flags: mysql.SERVER_STATUS_IN_TRANS,
+		MatchFlags: func(s *side, direct, proxied uint16) bool {
+			return (direct|proxied)&mysql.SERVER_STATUS_AUTOCOMMIT == 0
+		},
+		Reason: "under autocommit=0 a CREATE or DROP that the proxy answers opens no transaction on the server; with InnoDB, access to the table does",
+	},
+	{
+		Name: "transaction-state", Servers: []string{"mysql"},
+		Match: func(s *side, d *differential.Difference) bool {
+			return transactionState.MatchString(d.Path) && s.states
+		},
+		Flags:      mysql.SERVER_SESSION_STATE_CHANGED,
+		MatchFlags: func(s *side, direct, proxied uint16) bool { return s.states },
+		Reason: "MySQL tells clients that track the session's state, even with session_track_transaction_info=OFF, that a transaction " +
+			"that BEGIN opened has ended when a temporary table is created in it, and else at its end",
+	},
+	{
+		Name:  "set-transaction",
+		Match: func(s *side, d *differential.Difference) bool { return s.openDiffers() && inTransaction(d) },
+		Ends:  true,
+		Reason: "as the transaction is open only on one side, statements that must not be in one (SET TRANSACTION, XA START, " +
+			"SET sql_log_bin) fail only there",
+	},
+	{
+		Name: "syntax-error-text",
+		Match: func(s *side, d *differential.Difference) bool {
+			return strings.Contains(s.text, ";") && strings.HasSuffix(d.Path, ".error.message") && quotesMore(d.Direct, d.Proxied)
+		},
+		Reason: "of a packet of several statements with temporary-table DDL the server sees one at a time, so a syntax error quotes no more than that",
+	},
+	{
+		Name: "update-info", Strategies: converted, Servers: []string{"mariadb"},
+		Match: func(s *side, d *differential.Difference) bool {
+			const none = `"Rows matched: 0  Changed: 0  Warnings: 0"`
+			return strings.HasSuffix(d.Path, ".info") && (d.Direct == none || d.Proxied == none)
+		},
+		Reason: "whether an UPDATE that finds no row tells so depends on the engine",
+	},
+	{
+		Name: "rollback-1196", Strategies: converted,
+		Match:  func(s *side, d *differential.Difference) bool { return isRollback.MatchString(s.text) && warns(d) },
+		Ends:   true,
+		Reason: "rows written in a transaction vanish on ROLLBACK; MEMORY and MyISAM keep them, and warn (1196)",
+	},
+	{
+		Name:   "rollback-warnings",
+		Match:  func(s *side, d *differential.Difference) bool { return isRollback.MatchString(s.text) && warns(d) },
+		Reason: "warnings 1751 and 1752 (MySQL), 1196 (MariaDB) on ROLLBACK tell of the server's own CREATE and DROP",
+	},
+	{
+		Name: "deprecated-engines-mix", Servers: []string{"mysql"},
+		Match: func(s *side, d *differential.Difference) bool {
+			return writes.MatchString(s.text) && byOne(d)
+		},
+		Reason: "MySQL warns (6414) when a transaction combines MEMORY and InnoDB; whether it does depends on what came between",
+	},
+	{
+		Name: "listed-warnings",
+		Match: func(s *side, d *differential.Difference) bool {
+			return s.warned && readsDiagnostics.MatchString(s.text) && (data(d) || warns(d))
+		},
+		Reason: "what reads the list of warnings sees the warnings of the differences above",
+	},
+	{
+		Name: "copied-warnings",
+		Match: func(s *side, d *differential.Difference) bool {
+			return s.copied && strings.Contains(s.text, "@") && data(d)
+		},
+		Reason: "and so does what reads a variable that holds their number",
+	},
+	{
+		Name: "engine-name", Strategies: converted,
+		Match: func(s *side, d *differential.Difference) bool {
+			return rowPath.MatchString(d.Path) && engine.ReplaceAllString(d.Direct, "") == engine.ReplaceAllString(d.Proxied, "")
+		},
+		Reason: "the table is an InnoDB table",
+	},
+	{
+		Name: "no-index-used", Strategies: converted,
+		Flags:  mysql.SERVER_STATUS_NO_INDEX_USED | mysql.SERVER_STATUS_NO_GOOD_INDEX_USED,
+		Reason: "engines differ in when they report that no index was used",
+	},
+	{
+		Name: "row-order", Strategies: converted,
+		Match: func(s *side, d *differential.Difference) bool {
+			return !strings.Contains(s.text, "ORDER BY") && sameRows(d)
+		},
+		Reason: "without ORDER BY, InnoDB gives rows in the order of a key",
+	},
+	{
+		Name: "rollback-rows", Strategies: converted,
+		Match:  func(s *side, d *differential.Difference) bool { return s.rolledBack && !isDDL.MatchString(s.text) },
+		Ends:   true,
+		Reason: "what a ROLLBACK has undone is not there any more",
+	},
+	{
+		Name: "statement-atomicity", Strategies: converted,
+		Match: func(s *side, d *differential.Difference) bool {
+			return severalRows.MatchString(s.text) && failed(d) || s.partial && !isDDL.MatchString(s.text)
+		},
+		Ends:   true,
+		Reason: "a failing multi-row statement leaves no partial rows, and strict mode checks every row",
+	},
+	{
+		Name: "equal-replace", Strategies: converted,
+		Match: func(s *side, d *differential.Difference) bool {
+			return strings.Contains(s.text, "REPLACE") && strings.HasSuffix(d.Path, ".affected_rows") || s.counted && strings.Contains(s.text, "ROW_COUNT") && data(d)
+		},
+		Reason: "InnoDB counts 1 for the REPLACE of an equal row, not 2",
+	},
+	{
+		Name: "auto-increment-gaps", Strategies: converted,
+		Match:  func(s *side, d *differential.Difference) bool { return s.gaps && data(d) },
+		Ends:   true,
+		Reason: "InnoDB reserves AUTO_INCREMENT values in blocks",
+	},
+	{
+		Name: "one-shot", Strategies: converted,
+		Match: func(s *side, d *differential.Difference) bool {
+			return s.readOnce && strings.Contains(d.Direct+d.Proxied, "1792")
+		},
+		Flags:      0x2000, // SERVER_STATUS_IN_TRANS_READONLY
+		MatchFlags: func(s *side, direct, proxied uint16) bool { return s.readOnce },
+		Ends:       true,
+		Reason:     "access to an InnoDB table uses up a SET TRANSACTION for the next transaction",
+	},
+	{
+		Name: "wider-types", Strategies: converted,
+		Match: func(s *side, d *differential.Difference) bool {
+			return strings.HasPrefix(s.text, "CREATE TEMPORARY") && d.Path == "result[0].error.code" && d.Direct == "1163"
+		},
+		Ends:   true,
+		Reason: "BLOB, TEXT and others that MEMORY refuses become possible",
+	},
+}
+
+var (
+	rowPath = regexp.MustCompile(`^(result\[\d+\])\.row\[(\d+)\]`)
+	engine  = regexp.MustCompile(`(?i)ENGINE=\w+( USING HASH)?| USING HASH|\b(MEMORY|HEAP|MyISAM|InnoDB)\b`)
+	writes  = regexp.MustCompile(`\b(INSERT|REPLACE|UPDATE|DELETE|LOAD|CALL|EXECUTE|COMMIT)\b|AS SELECT`)
+	// transactionState are the fields that an OK has only for the state of the session.
+	transactionState = regexp.MustCompile(`\.end\.(info|state)$`)
+	isDDL            = regexp.MustCompile(`^\s*(CREATE|DROP|ALTER|RENAME)\b`)
+)
+
+// data matches rows, the number of rows and what a statement counts, but no error and no warning.
+func data(d *differential.Difference) bool {
+	return rowPath.MatchString(d.Path) || d.Path == "packets" ||
+		strings.HasSuffix(d.Path, ".affected_rows") || strings.HasSuffix(d.Path, ".insert_id") || strings.HasSuffix(d.Path, ".info")
+}
+
+func warns(d *differential.Difference) bool { return strings.HasSuffix(d.Path, ".warnings") }
+
+var nearText = regexp.MustCompile(`^(.* near ')(.*)(' at line \d+")$`)
+
+// quotesMore tells whether two messages are about the same syntax error, of whose statement the first quotes more.
+func quotesMore(direct, proxied string) bool {
+	d, p := nearText.FindStringSubmatch(direct), nearText.FindStringSubmatch(proxied)
+	return d != nil && p != nil && d[1] == p[1] && d[3] == p[3] && strings.HasPrefix(d[2], p[2])
+}
+
+var warningsInfo = regexp.MustCompile(`^(.* Warnings: )(\d+)"$`)
+
+// byOne tells whether two numbers of warnings differ by one.
+func byOne(d *differential.Difference) bool {
+	direct, proxied := d.Direct, d.Proxied
+	if strings.HasSuffix(d.Path, ".info") {
+		a, b := warningsInfo.FindStringSubmatch(direct), warningsInfo.FindStringSubmatch(proxied)
+		if a == nil || b == nil || a[1] != b[1] {
+			return false
+		}
+		direct, proxied = a[2], b[2]
+	} else if !warns(d) {
+		return false
+	}
+	a, err := strconv.Atoi(direct)
+	if err != nil {
+		return false
+	}
+	b, err := strconv.Atoi(proxied)
+	return err == nil && (a-b == 1 || b-a == 1)
+}
+
+// failed tells whether either side got an error, or warnings that the other did not get.
+func failed(d *differential.Difference) bool {
+	_, direct := d.DirectEvent.Value("result[0].error.code")
+	_, proxied := d.ProxiedEvent.Value("result[0].error.code")
+	return direct || proxied || warns(d)
+}
+
+// inTransaction tells whether just one side refused because of an open transaction.
+func inTransaction(d *differential.Difference) bool {
+	for _, e := range []*differential.Event{d.DirectEvent, d.ProxiedEvent} {
+		code, _ := e.Value("result[0].error.code")
+		if slices.Contains([]string{"1568", "1400", "1694", "1560", "1766", "1679"}, code) {
+			return true
+		}
+	}
+	return false
+}
+
+// openDiffers tells whether only one side has a transaction open.
+func (s *side) openDiffers() bool { return (s.direct^s.proxied)&mysql.SERVER_STATUS_IN_TRANS != 0 }
+
+// sameRows matches the rows of a result when both sides have the same ones in another order.
+func sameRows(d *differential.Difference) bool {
+	m := rowPath.FindStringSubmatch(d.Path)
+	if m == nil {
+		return false
+	}
+	direct, proxied := d.DirectEvent.Rows(m[1]), d.ProxiedEvent.Rows(m[1])
+	slices.Sort(direct)
+	slices.Sort(proxied)
+	return slices.Equal(direct, proxied)
+}

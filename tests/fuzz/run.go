@@ -1,0 +1,512 @@
+package fuzz
+
+import (
+	"fmt"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/go-mysql-org/go-mysql/mysql"
+
+	"tmpproxy/tests/differential"
+	"tmpproxy/tests/rawclient"
+	"tmpproxy/tests/server"
+)
+
+// event is what one step let the client see.
+type event struct {
+	step    *differential.Step
+	reply   rawclient.Reply
+	binary  bool   // rows are of the binary protocol
+	skipped bool   // the step was left out: it might have waited for the other connection
+	silent  bool   // the command has no reply
+	failure string // the connection has ended, or what came makes no sense
+}
+
+// outcome is what a run let its client see, and what it left in the databases.
+type outcome struct {
+	events []event
+	state  []string
+}
+
+// Runner runs sequences, one after the other, in databases of its own. One goroutine at a time may use it.
+type Runner struct {
+	// Fresh has every run made on connections of its own. Otherwise they are taken up again after COM_CHANGE_USER, which is
+	// much faster.
+	Fresh bool
+
+	server   *server.Server
+	direct   string // address of the server
+	proxied  string // address of the proxy
+	worker   string // ends the names of the databases
+	control  *rawclient.Conn
+	idle     map[connection]*client
+	sequence int
+	broken   bool // the databases may not be as the next run needs them
+}
+
+// connection says what a connection is for.
+type connection struct{ address, name, client string }
+
+type client struct {
+	conn       *rawclient.Conn
+	runs       int
+	sent       int // statements whose replies have not been read
+	statements map[string]uint32
+}
+
+// NewRunner makes the databases of a worker, whose number sets them apart from those of others. Close ends it.
+func NewRunner(s *server.Server, proxied string, worker int) (*Runner, error) {
+	r := &Runner{server: s, direct: s.Address, proxied: proxied, worker: fmt.Sprintf("_%02d", worker), idle: map[connection]*client{}}
+	var err error
+	if r.control, err = rawclient.Connect(r.config(r.direct, "modern", "")); err != nil {
+		return nil, err
+	}
+	return r, r.prepare()
+}
+
+// Close ends the connections. The databases stay with the server.
+func (r *Runner) Close() {
+	for _, c := range r.idle {
+		_ = c.conn.Close()
+	}
+	_ = r.control.Close()
+}
+
+func (r *Runner) config(address, kind, schema string) rawclient.Config {
+	c := clients[kind]
+	c.Network, c.Address, c.Database = "tcp", address, schema
+	c.User, c.Password = r.server.Account()
+	c.Timeout = 20 * time.Second
+	c.KeepRaw = true
+	c.LocalInfile = func(string) []byte { return []byte("101\t1\n102\t2\n") }
+	return c
+}
+
+// prepare makes the databases anew.
+func (r *Runner) prepare() error {
+	r.broken = false
+	statements := []string{"XA RECOVER"}
+	for _, schema := range []string{"lab2", "lab"} {
+		statements = append(statements, "DROP DATABASE IF EXISTS "+schema+r.worker, "CREATE DATABASE "+schema+r.worker+" CHARACTER SET utf8mb4", "USE "+schema+r.worker)
+	}
+	return r.exec(append(statements, base...)...)
+}
+
+func (r *Runner) exec(statements ...string) error {
+	for _, text := range statements {
+		reply, err := r.control.Query(text)
+		if err == nil {
+			err = reply.AsError()
+		}
+		if err != nil {
+			return fmt.Errorf("%s: %w", text, err)
+		}
+	}
+	return nil
+}
+
+// rows returns the rows of a query on the control connection.
+func (r *Runner) rows(text string) ([][]string, error) {
+	reply, err := r.control.Query(text)
+	if err == nil {
+		err = reply.AsError()
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", text, err)
+	}
+	var rows [][]string
+	for _, p := range reply.Results[0].Rows {
+		values, err := rawclient.TextRow(p)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", text, err)
+		}
+		row := make([]string, len(values))
+		for i, value := range values {
+			row[i] = "NULL"
+			if value != nil {
+				row[i] = strconv.Quote(string(value))
+			}
+		}
+		rows = append(rows, row)
+	}
+	return rows, nil
+}
+
+// Both runs a sequence directly and then through the proxy.
+func (r *Runner) Both(s *Sequence) (direct, proxied *outcome, err error) {
+	r.sequence++
+	if direct, err = r.run(s, r.direct, nil); err != nil {
+		return nil, nil, fmt.Errorf("directly: %w", err)
+	}
+	if proxied, err = r.run(s, r.proxied, direct); err != nil {
+		return nil, nil, fmt.Errorf("through the proxy: %w", err)
+	}
+	return direct, proxied, nil
+}
+
+// run runs a sequence. Steps that were left out in an earlier run are left out again.
+func (r *Runner) run(s *Sequence, address string, earlier *outcome) (*outcome, error) {
+	if r.broken {
+		if err := r.prepare(); err != nil {
+			return nil, err
+		}
+	}
+	r.broken = true
+	run := run{Runner: r, sequence: s, address: address, clients: map[string]*client{}, status: mysql.SERVER_STATUS_AUTOCOMMIT}
+	run.names = strings.NewReplacer("~", fmt.Sprintf("_%05d", r.sequence), "^", r.worker)
+	o, err := run.steps(earlier)
+	run.release(err != nil)
+	if err != nil {
+		return nil, err
+	}
+	if o.state, err = r.clean(s); err != nil {
+		return nil, fmt.Errorf("clean up: %w", err)
+	}
+	r.broken = false
+	return o, nil
+}
+
+// run is one run of a sequence.
+type run struct {
+	*Runner
+	sequence *Sequence
+	address  string
+	names    *strings.Replacer
+	clients  map[string]*client
+	lost     map[string]bool
+	status   uint16 // of a's last reply
+	locked   bool   // a has locked tables
+	failed   bool   // a's last reply was an error, which tells no status
+}
+
+func (r *run) steps(earlier *outcome) (*outcome, error) {
+	if _, err := r.client("a"); err != nil {
+		return nil, err
+	}
+	o := &outcome{}
+	for i := range r.sequence.Steps {
+		e := event{step: &r.sequence.Steps[i]}
+		if earlier != nil {
+			e.skipped = earlier.events[i].skipped
+		} else {
+			e.skipped = r.mightWait(e.step) || r.outOfTurn(e.step)
+		}
+		if !e.skipped {
+			if err := r.perform(&e); err != nil {
+				return nil, err
+			}
+		}
+		o.events = append(o.events, e)
+	}
+	return o, nil
+}
+
+const maxRuns = 40 // on one connection
+
+// client returns the connection of that name.
+func (r *run) client(name string) (*client, error) {
+	if c := r.clients[name]; c != nil {
+		return c, nil
+	}
+	key := r.key(name)
+	c := r.idle[key]
+	delete(r.idle, key)
+	if c == nil || r.Fresh {
+		if c != nil {
+			_ = c.conn.Close()
+		}
+		conn, err := rawclient.Connect(r.config(key.address, key.client, "lab"+r.worker))
+		if err != nil {
+			return nil, err
+		}
+		c = &client{conn: conn}
+	}
+	c.runs++
+	c.statements = map[string]uint32{}
+	// MariaDB does not set FOUND_ROWS() for a new connection: it is what the thread's last connection left.
+	if reply, err := c.conn.Query("SELECT 1"); err != nil {
+		return nil, err
+	} else if err := reply.AsError(); err != nil {
+		return nil, err
+	}
+	r.clients[name] = c
+	return c, nil
+}
+
+func (r *run) key(name string) connection {
+	key := connection{r.address, name, r.sequence.Client}
+	if name == "b" && r.sequence.Outside {
+		key.address = r.direct
+	}
+	return key
+}
+
+// release gives the connections back, without anything of the run.
+func (r *run) release(abandon bool) {
+	for name, c := range r.clients {
+		if abandon || r.lost[name] || c.sent > 0 {
+			_ = c.conn.Close()
+			continue
+		}
+		if r.Fresh || c.runs >= maxRuns {
+			_ = c.conn.Quit()
+			continue
+		}
+		// COM_RESET_CONNECTION would do but for the collation, which it does not set to that of the login.
+		user, password := r.server.Account()
+		if reply, err := c.conn.ChangeUser(user, password, "lab"+r.worker); err != nil || reply.AsError() != nil {
+			_ = c.conn.Close()
+			continue
+		}
+		r.idle[r.key(name)] = c
+	}
+}
+
+// outOfTurn says whether a step cannot be done because of replies that are out, or are not.
+func (r *run) outOfTurn(s *differential.Step) bool {
+	c := r.clients[s.Conn]
+	out := c != nil && c.sent > 0
+	switch s.Verb {
+	case send:
+		return false
+	case receive:
+		return !out
+	}
+	return out
+}
+
+// mightWait says whether a statement of the second connection might wait for a lock of the first one.
+func (r *run) mightWait(s *differential.Step) bool {
+	if s.Conn == "a" || s.Verb != query || strings.HasPrefix(s.Text, "KILL") {
+		return false
+	}
+	return r.failed || r.locked || r.status&(mysql.SERVER_STATUS_IN_TRANS|mysql.SERVER_STATUS_AUTOCOMMIT) != mysql.SERVER_STATUS_AUTOCOMMIT
+}
+
+var (
+	takesLocks = regexp.MustCompile(`(?is)\bLOCK\s+TABLE|\bXA\b|\bFLUSH\b|\bCALL\b|\bEXECUTE\b|@execute`)
+	dropsLocks = regexp.MustCompile(`(?is)^\s*(UNLOCK TABLES|BEGIN|START TRANSACTION)`)
+)
+
+// watch keeps track of what the first connection may hold.
+func (r *run) watch(s *differential.Step, reply *rawclient.Reply) {
+	if s.Conn != "a" {
+		return
+	}
+	r.failed = reply.Err() != nil
+	if status, ok := reply.Status(); ok {
+		r.status = status
+	}
+	switch {
+	case s.Verb == reset || s.Verb == changeUser:
+		r.locked, r.failed = false, false
+		r.status = mysql.SERVER_STATUS_AUTOCOMMIT
+	case s.Verb == query && dropsLocks.MatchString(s.Text) && !r.failed:
+		r.locked = false
+	case takesLocks.MatchString(s.Text):
+		r.locked = true
+	}
+}
+
+// unknownStatement is the id of a statement that could not be prepared.
+const unknownStatement = 0xfffffff0
+
+func (r *run) perform(e *event) error {
+	s := e.step
+	c, err := r.client(s.Conn)
+	if err != nil {
+		return err
+	}
+	if r.lost[s.Conn] {
+		e.failure = "the connection has ended"
+		return nil
+	}
+	text := r.names.Replace(s.Text)
+	word, rest, _ := strings.Cut(text, " ")
+	id, ok := c.statements[word]
+	if !ok {
+		id = unknownStatement
+	}
+	switch s.Verb {
+	case query:
+		if strings.HasPrefix(text, "KILL") {
+			text = strings.Replace(text, "${id:a}", fmt.Sprint(r.clients["a"].conn.Greeting.ThreadID), 1)
+		}
+		e.reply, err = c.conn.Query(text)
+	case send:
+		e.silent = true
+		c.sent++
+		err = c.conn.SendQuery(text)
+	case receive:
+		c.sent--
+		e.reply, err = c.conn.ReceiveQuery()
+	case ping:
+		e.reply, err = c.conn.Ping()
+	case statistics:
+		e.reply, err = c.conn.Statistics()
+	case reset:
+		e.reply, err = c.conn.ResetConnection()
+		clear(c.statements)
+	case changeUser:
+		user, password := r.server.Account()
+		e.reply, err = c.conn.ChangeUser(user, password, text)
+		clear(c.statements)
+	case initDB:
+		e.reply, err = c.conn.InitDB(text)
+	case fieldList:
+		e.reply, err = c.conn.FieldList(text, "")
+	case setOption:
+		e.reply, err = c.conn.SetOption(text == "on")
+	case prepare:
+		e.reply, err = c.conn.Prepare(rest)
+		if e.reply.Prepared != nil {
+			c.statements[word] = e.reply.Prepared.ID
+			e.reply.Prepared.ID = 0 // MariaDB goes on counting where the thread's last connection ended
+		}
+	case execute, cursor:
+		e.binary = true
+		kind := byte(0)
+		if s.Verb == cursor {
+			kind = 1
+		}
+		var parameters []any
+		for _, field := range strings.Fields(rest) {
+			n, err := strconv.ParseInt(field, 10, 64)
+			if err != nil {
+				return fmt.Errorf("%s: %w", s, err)
+			}
+			parameters = append(parameters, n)
+		}
+		e.reply, err = c.conn.Execute(id, kind, parameters...)
+	case fetch:
+		e.binary = true
+		e.reply, err = c.conn.Fetch(id, 2)
+	case resetStatement:
+		e.reply, err = c.conn.ResetStatement(id)
+	case closeStatement:
+		e.silent = true
+		delete(c.statements, word)
+		err = c.conn.CloseStatement(id)
+	case idle:
+		e.silent = true
+		time.Sleep(time.Millisecond)
+	default:
+		return fmt.Errorf("%s: no such command", s)
+	}
+	if err != nil {
+		if r.lost == nil {
+			r.lost = map[string]bool{}
+		}
+		r.lost[s.Conn] = true
+		e.failure = "the connection has ended"
+		if !rawclient.IsLost(err) {
+			e.failure = err.Error()
+		}
+		return nil
+	}
+	r.watch(s, &e.reply)
+	return nil
+}
+
+// clean takes away what a run may have left and returns what it was, as lines.
+func (r *Runner) clean(s *Sequence) (state []string, err error) {
+	objects, rows, xa := s.leaves()
+	if xa {
+		if err := r.rollBack(); err != nil {
+			return nil, err
+		}
+	}
+	if objects {
+		if state, err = r.objects(); err != nil {
+			return nil, err
+		}
+	}
+	if rows {
+		left, err := r.rows("SELECT * FROM lab" + r.worker + ".base ORDER BY id")
+		if err != nil {
+			return nil, err
+		}
+		for _, row := range left {
+			state = append(state, fmt.Sprint("base ", row))
+		}
+		err = r.exec("DELETE FROM lab"+r.worker+".base", strings.Replace(base[1], "base", "lab"+r.worker+".base", 1))
+		if err != nil {
+			return nil, err
+		}
+	}
+	return state, nil
+}
+
+// rollBack ends the prepared XA transactions of the worker's runs.
+func (r *Runner) rollBack() error {
+	list, err := r.rows("XA RECOVER")
+	if err != nil {
+		return err
+	}
+	for _, row := range list {
+		if name := strings.Trim(row[3], `"`); strings.HasSuffix(name, r.worker) {
+			if err := r.exec("XA ROLLBACK '" + name + "'"); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// objects returns the permanent tables, views and routines with their contents, and drops them.
+func (r *Runner) objects() ([]string, error) {
+	schemas := fmt.Sprintf("('lab%s', 'lab2%s')", r.worker, r.worker)
+	list, err := r.rows("SELECT table_schema, table_name, table_type FROM information_schema.tables WHERE table_schema IN " + schemas)
+	if err != nil {
+		return nil, err
+	}
+	var state, drop []string
+	for _, row := range list {
+		name := "`" + strings.Trim(row[0], `"`) + "`.`" + strings.Trim(row[1], `"`) + "`"
+		if strings.HasSuffix(name, "`base`") {
+			continue
+		}
+		kind := "TABLE"
+		if strings.Contains(row[2], "VIEW") {
+			kind = "VIEW"
+		}
+		drop = append(drop, "DROP "+kind+" IF EXISTS "+name)
+		definition, err := r.rows("SHOW CREATE TABLE " + name)
+		if err != nil {
+			definition = [][]string{{name, err.Error()}}
+		}
+		state = append(state, fmt.Sprint(name, " ", definition))
+		if rows, err := r.rows("SELECT * FROM " + name); err == nil {
+			lines := make([]string, len(rows))
+			for i, row := range rows {
+				lines[i] = fmt.Sprint(name, " ", row)
+			}
+			slices.Sort(lines)
+			state = append(state, lines...)
+		}
+	}
+	for _, routine := range []struct{ kind, list string }{
+		{"", "SELECT routine_schema, routine_name, routine_type FROM information_schema.routines WHERE routine_schema IN " + schemas},
+		{"TRIGGER", "SELECT trigger_schema, trigger_name, event_object_table FROM information_schema.triggers WHERE trigger_schema IN " + schemas},
+	} {
+		list, err := r.rows(routine.list)
+		if err != nil {
+			return nil, err
+		}
+		for _, row := range list {
+			kind := routine.kind
+			if kind == "" {
+				kind = strings.Trim(row[2], `"`)
+			}
+			name := "`" + strings.Trim(row[0], `"`) + "`.`" + strings.Trim(row[1], `"`) + "`"
+			drop = append(drop, "DROP "+kind+" IF EXISTS "+name)
+			state = append(state, fmt.Sprint(kind, " ", name, " ", row[2]))
+		}
+	}
+	slices.Sort(state)
+	drop = append(drop, "ALTER DATABASE lab"+r.worker+" CHARACTER SET utf8mb4", "ALTER DATABASE lab2"+r.worker+" CHARACTER SET utf8mb4")
+	return state, r.exec(drop...)
+}
