@@ -41,8 +41,13 @@ func (a *analysis) judge() {
 	if c.Convert.Reason = a.obstacle(tree); c.Convert.Reason != ReasonNone {
 		return
 	}
-	toInnoDB(tree)
-	c.Convert = a.variant(p, tree, append(append(cut, a.hashes...), a.engines...))
+	// MEMORY takes USING HASH. With InnoDB MySQL warns of it, and MariaDB makes another kind of index; with MyISAM they do so, too.
+	hashes := a.hashes
+	if c.Engine != EngineMemory {
+		hashes = nil
+	}
+	toInnoDB(tree, len(hashes) > 0)
+	c.Convert = a.variant(p, tree, append(append(cut, hashes...), a.engines...))
 }
 
 // variant splices the text and makes sure that the result means want.
@@ -237,14 +242,14 @@ func (a *analysis) obstacle(tree *ast.CreateTableStmt) Reason {
 }
 
 // toInnoDB makes of the tree what the spliced text must mean.
-func toInnoDB(tree *ast.CreateTableStmt) {
+func toInnoDB(tree *ast.CreateTableStmt, withoutHash bool) {
 	for _, o := range tree.Options {
 		if o.Tp == ast.TableOptionEngine {
 			o.StrValue = "InnoDB"
 		}
 	}
 	for _, k := range tree.Constraints {
-		if k.Option == nil || k.Option.Tp != ast.IndexTypeHash {
+		if !withoutHash || k.Option == nil || k.Option.Tp != ast.IndexTypeHash {
 			continue
 		}
 		if k.Option.Tp = ast.IndexTypeInvalid; k.Option.IsEmpty() {
