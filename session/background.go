@@ -114,10 +114,11 @@ func (m *Machine) BackgroundDone(o *Outcome) {
 			t.condition, t.why = doomed, "permanent"
 		}
 	case atTruncate:
-		m.ours(o)
 		if o.Kind == OutcomeErr {
+			m.failedTruncate(o)
 			t.condition, t.why = doomed, "reset_failed"
 		} else {
+			m.ours(o)
 			t.clear()
 		}
 	}

@@ -65,12 +65,18 @@ func (m *Machine) ours(o *Outcome) {
 		return
 	}
 	m.status, m.known = o.Status, true
-	if m.plain = o.Warnings == 0 && o.Kind == OutcomeOK; m.plain {
-		m.lingering = false
-		if m.owed == owedPlain {
-			m.owed = owedNothing
-		}
+	m.plain = o.Warnings == 0 && o.Kind == OutcomeOK
+	m.lingering = !m.plain
+	if m.plain && m.owed == owedPlain {
+		m.owed = owedNothing
 	}
+}
+
+// failedTruncate takes over the ERR of a TRUNCATE of ours. Where no transaction was open there is none now either.
+func (m *Machine) failedTruncate(o *Outcome) {
+	quiet := m.quiet()
+	m.ours(o)
+	m.known = quiet
 }
 
 // readsDiagnostics says whether a statement may read diagnostics that are owed.
@@ -80,13 +86,21 @@ func (m *Machine) readsDiagnostics(text []byte) bool {
 	}
 	f := &m.flow
 	if f.opaque {
-		return true
+		// On MySQL with autocommit off it might find itself in a transaction that it did not open: see replayed.
+		return m.server.MariaDB || m.status&(statusAutocommit|statusInTrans) != 0
 	}
 	if f.statement.Verbs&(1<<rewrite.VerbShowDiagnostics|1<<rewrite.VerbGetDiagnostics) == 0 && !rewrite.ReadsDiagnostics(text) {
 		return false
 	}
 	rowCount := rewrite.Mentions(text, "row_count") && !rewrite.Mentions(text, "warning_count") && !rewrite.Mentions(text, "error_count")
 	return !(m.rowCounted && rowCount && f.statement.Verb == rewrite.VerbSelect)
+}
+
+// losesOwed says whether the client's statement leaves diagnostics alone, but makes it impossible to restore them later.
+func (m *Machine) losesOwed() bool {
+	const context = 1<<rewrite.VerbSet | 1<<rewrite.VerbUse
+	f := &m.flow
+	return m.owedTable.named || f.readOnly || f.taintAll || m.owed != owedPlain && f.statement.Verbs&context != 0
 }
 
 // diagnose takes over what the reply to the client's command did to the diagnostics.

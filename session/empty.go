@@ -105,7 +105,7 @@ func (m *Machine) notTruncated(o *Outcome) Step {
 		m.finish(o)
 		return m.over(StepRelease)
 	}
-	m.ours(o)
+	m.failedTruncate(o)
 	if f.replaying {
 		if t.state == stateParked {
 			t.condition = doomed

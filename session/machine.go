@@ -207,6 +207,7 @@ func (m *Machine) plan(ev *Event) {
 		m.planExecute(ev)
 	case EventInitDB:
 		m.flow.detail = &detail{schema: string(ev.Text)}
+		m.flow.reads = m.owed == owedCreate // in another schema it could not be restored
 	case EventChangeUser:
 		m.flow.detail = &detail{schema: string(ev.Text)}
 	case EventFieldList:
@@ -215,6 +216,7 @@ func (m *Machine) plan(ev *Event) {
 	case EventOther, EventUnknown, EventRaw:
 		m.settleAll("command")
 		m.flow.taintAll = true
+		m.flow.reads = true // or rather: nothing can be restored behind it
 		if ev.Kind == EventRaw {
 			m.flow.then = doRaw
 		}

@@ -66,8 +66,8 @@ func (m *Machine) planText(text []byte, ev *Event) {
 	if s.Has(rewrite.VerbBegin) && f.policy.Strict {
 		m.settleAll("strict")
 	}
-	if m.owed != owedNothing && f.keeps && (m.owedTable.named || f.readOnly) {
-		f.reads = true // afterwards the diagnostics could not be restored any more
+	if m.owed != owedNothing && f.keeps && m.losesOwed() {
+		f.reads = true
 	}
 	if s.Has(rewrite.VerbFlush) {
 		f.locks = rewrite.Mentions(text, "lock") || rewrite.Mentions(text, "export")
