@@ -312,14 +312,13 @@ func (g *generator) change() {
 		"UNLOCK TABLES",
 		"UNLOCK TABLES",
 		"FLUSH TABLES " + x,
-		"ANALYZE TABLE " + x,
 		"ALTER TABLE " + x + " nonsense",
 		"ALTER TABLE " + x,
 		"ALTER DATABASE lab^ CHARACTER SET latin1",
 		"ALTER DATABASE lab2^ CHARACTER SET latin1",
 	}
 	if !g.o.Converts {
-		list = append(list, "OPTIMIZE TABLE "+x, "CHECKSUM TABLE "+x, "SHOW INDEX FROM "+x, "REPAIR TABLE "+x)
+		list = append(list, "ANALYZE TABLE "+x, "OPTIMIZE TABLE "+x, "CHECKSUM TABLE "+x, "SHOW INDEX FROM "+x, "REPAIR TABLE "+x)
 	}
 	text := list[g.choose(len(list))]
 	g.query("%s", text)

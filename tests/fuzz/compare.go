@@ -149,11 +149,10 @@ func fields(e *event) differential.Event {
 	}
 	out.Fields = e.reply.Fields(e.binary)
 	for i := range out.Fields {
-		switch f := &out.Fields[i]; {
-		case f.Path == "text":
+		f := &out.Fields[i]
+		f.Value = statementID.ReplaceAllString(f.Value, "statement (<id>)")
+		if f.Path == "text" {
 			f.Value = digits.ReplaceAllString(f.Value, "<number>")
-		case strings.HasSuffix(f.Path, ".message"):
-			f.Value = statementID.ReplaceAllString(f.Value, "statement (<id>)")
 		}
 	}
 	return out

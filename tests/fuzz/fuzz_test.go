@@ -90,6 +90,7 @@ func startServer(t *testing.T, flavour string) *server.Server {
 func TestFuzz(t *testing.T) {
 	set(t, "rapid.nofailfile", "true")
 	set(t, "rapid.checks", "50")
+	set(t, "rapid.shrinktime", "10s")
 	for _, flavour := range strings.Split(*servers, ",") {
 		t.Run(flavour, func(t *testing.T) {
 			s := startServer(t, flavour)

@@ -95,9 +95,10 @@ func (s *Sequence) text() string {
 }
 
 var (
-	permanent  = regexp.MustCompile(`(?is)\bCREATE\s+(OR\s+REPLACE\s+)?(ALGORITHM=\w+\s+)?(TABLE|VIEW|PROCEDURE|FUNCTION|TRIGGER|UNIQUE|INDEX)\b|\bALTER\s+(DATABASE|SCHEMA)\b`)
-	writesBase = regexp.MustCompile(`(?is)\b(INTO|UPDATE|FROM|TABLE|TRIGGER\b.*ON)\s+(lab\^\.)?base\b`)
-	preparesXA = regexp.MustCompile(`(?is)\bXA\s+PREPARE\b`)
+	permanent      = regexp.MustCompile(`(?is)\bCREATE\s+(OR\s+REPLACE\s+)?(ALGORITHM=\w+\s+)?(TABLE|VIEW|PROCEDURE|FUNCTION|TRIGGER|UNIQUE|INDEX)\b`)
+	altersDatabase = regexp.MustCompile(`(?is)\bALTER\s+(DATABASE|SCHEMA)\b`)
+	writesBase     = regexp.MustCompile(`(?is)\b(INTO|UPDATE|FROM|TABLE|TRIGGER\b.*ON)\s+(lab\^\.)?base\b`)
+	preparesXA     = regexp.MustCompile(`(?is)\bXA\s+PREPARE\b`)
 )
 
 // leaves says what the sequence may leave on the server: permanent tables, routines and the like, rows in base, prepared XA
