@@ -123,7 +123,19 @@ func direct(s *server.Server) differential.Target {
 
 // TestDifferential runs every script directly and through a proxy of every strategy that the script names.
 func TestDifferential(t *testing.T) {
-	eachServer(t, scripts(t), func(t *testing.T, s *server.Server, script *differential.Script, flavour string) {
+	list := scripts(t)
+	verdicts := map[*differential.Script]*differential.Verdict{}
+	for _, script := range list {
+		verdicts[script] = differential.NewVerdict(script)
+	}
+	t.Cleanup(func() {
+		for script, verdict := range verdicts {
+			for _, name := range verdict.Unused() {
+				t.Errorf("%s: the allowance %s is declared but no difference needs it", script.Name, name)
+			}
+		}
+	})
+	eachServer(t, list, func(t *testing.T, s *server.Server, script *differential.Script, flavour string) {
 		proxies := map[string]*process.Process{}
 		for _, strategy := range script.Strategies {
 			p, err := process.Start(context.Background(), s.Address, append([]string{
@@ -138,7 +150,7 @@ func TestDifferential(t *testing.T) {
 				}
 			}()
 		}
-		verdict := differential.NewVerdict(script, flavour)
+		verdict := verdicts[script]
 		for _, variant := range differential.Variants {
 			reference := run(t, s, direct(s), script, variant)
 			for _, fault := range reference.Faults {
@@ -146,7 +158,7 @@ func TestDifferential(t *testing.T) {
 			}
 			for _, strategy := range script.Strategies {
 				proxied := run(t, s, differential.Target{Network: "tcp", Address: proxies[strategy].Address}, script, variant)
-				bad := verdict.Judge(strategy, variant.Name, differential.Compare(reference.Events, proxied.Events))
+				bad := verdict.Judge(flavour, strategy, variant.Name, differential.Compare(reference.Events, proxied.Events))
 				report(t, bad)
 				if variant.Name != "plain" {
 					continue
@@ -156,9 +168,6 @@ func TestDifferential(t *testing.T) {
 					t.Errorf("%s: %d CREATEs directly, %d through the proxy", strategy, reference.Creates, proxied.Creates)
 				}
 			}
-		}
-		for _, name := range verdict.Unused() {
-			t.Errorf("the allowance %s is declared but no difference needs it", name)
 		}
 	})
 }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 
 	"tmpproxy/tests/rawclient"
 )
@@ -127,12 +128,12 @@ func compareEvents(direct, proxied *Event) []Difference {
 	return differences
 }
 
-// Verdict sorts the differences of a script's runs. One Verdict is for one script on one server.
+// Verdict sorts the differences of a script's runs. It may be used by several goroutines.
 type Verdict struct {
 	script *Script
-	server string
+	mu     sync.Mutex
 	used   map[string]bool
-	ran    map[string]bool // strategies
+	ran    map[[2]string]bool // server and strategy
 }
 
 // Suggest returns the allowances that would cover a difference or a part of it, but for those that cover everything.
@@ -152,16 +153,18 @@ func (d *Difference) Suggest() []string {
 }
 
 // NewVerdict returns a Verdict that has seen nothing.
-func NewVerdict(script *Script, server string) *Verdict {
-	return &Verdict{script: script, server: server, used: map[string]bool{}, ran: map[string]bool{}}
+func NewVerdict(script *Script) *Verdict {
+	return &Verdict{script: script, used: map[string]bool{}, ran: map[[2]string]bool{}}
 }
 
-// Judge returns the differences of a run with a strategy that nothing allows.
-func (v *Verdict) Judge(strategy, variant string, differences []Difference) []Difference {
-	v.ran[strategy] = true
+// Judge returns the differences of a run on a server with a strategy that nothing allows.
+func (v *Verdict) Judge(server, strategy, variant string, differences []Difference) []Difference {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.ran[[2]string{server, strategy}] = true
 	var bad []Difference
 	for _, d := range differences {
-		d.Server, d.Strategy, d.Variant = v.server, strategy, variant
+		d.Server, d.Strategy, d.Variant = server, strategy, variant
 		if !v.allowed(&d) {
 			bad = append(bad, d)
 		}
@@ -196,21 +199,30 @@ func (v *Verdict) allowed(d *Difference) bool {
 
 func stepKey(s *Step, name string) string { return fmt.Sprintf("%s at line %d", name, s.Line) }
 
-// Unused returns the allowances that the script declares for this server and the strategies it ran with, and that no
-// difference needed.
+// Unused returns the allowances that the script declares and that no difference needed. As long as the script has not run
+// on all its servers with all its strategies there are none.
 func (v *Verdict) Unused() []string {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	for _, server := range v.script.Servers {
+		for _, strategy := range v.script.Strategies {
+			if !v.ran[[2]string{server, strategy}] {
+				return nil
+			}
+		}
+	}
 	var unused []string
-	check := func(name, key string) {
-		if !v.used[key] && Allowances[name].applies(v.server, v.ran) && !slices.Contains(unused, key) {
+	check := func(key string) {
+		if !v.used[key] && !slices.Contains(unused, key) {
 			unused = append(unused, key)
 		}
 	}
 	for _, name := range v.script.Allow {
-		check(name, name)
+		check(name)
 	}
 	for i := range v.script.Steps {
 		for _, name := range v.script.Steps[i].Allow {
-			check(name, stepKey(&v.script.Steps[i], name))
+			check(stepKey(&v.script.Steps[i], name))
 		}
 	}
 	return unused
