@@ -34,8 +34,8 @@ func TestReport(t *testing.T) {
 		{"MySQL without an account", nil, findings{greeting: mysql97}, `
 listen    127.0.0.1:3307
 backend   127.0.0.1:3306: MySQL, version 9.7.4, logins by caching_sha2_password
-carried   CLIENT_PROTOCOL_41 CLIENT_DEPRECATE_EOF
-cleared   CLIENT_COMPRESS CLIENT_SSL
+carried   CLIENT_COMPRESS CLIENT_PROTOCOL_41 CLIENT_DEPRECATE_EOF
+cleared   CLIENT_SSL
 strategy  innodb: ENGINE=MEMORY, HEAP, MyISAM becomes InnoDB; these tables are cached
           no ENGINE, or InnoDB: cached as they are
           everything else is left to the server
