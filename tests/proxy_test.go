@@ -214,9 +214,23 @@ func sameLines(t testing.TB, direct, proxied []string) {
 		}
 		if d != p && most > 0 {
 			most--
-			t.Errorf("line %d\ndirectly          %s\nthrough the proxy %s", i+1, d, p)
+			t.Errorf("line %d\ndirectly          %s\nthrough the proxy %s", i+1, around(d, p), around(p, d))
 		}
 	}
+}
+
+// around is the part of a long line in which another one differs.
+func around(line, other string) string {
+	const before, most = 300, 600
+	if len(line) <= most {
+		return line
+	}
+	at := 0
+	for at < min(len(line), len(other)) && line[at] == other[at] {
+		at++
+	}
+	start := max(0, at-before)
+	return fmt.Sprintf("%.80s … %s …", line, line[start:min(len(line), start+most)])
 }
 
 // sessionInfo is what the proxy's page /api/sessions says of a session.

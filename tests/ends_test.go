@@ -1,0 +1,288 @@
+//go:build realserver
+
+package tests
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"tmpproxy/tests/process"
+	"tmpproxy/tests/rawclient"
+	"tmpproxy/tests/server"
+)
+
+// TestServerGone kills the server under sessions that are idle, wait for a reply and are in the middle of one: all see
+// the end. Then clients are told that there is no server, and served again when it is back.
+func TestServerGone(t *testing.T) {
+	eachKind(t, func(t *testing.T, kind server.Kind) {
+		s := own(t, kind)
+		type front struct {
+			name, backend, reason   string
+			proxy                   *process.Process
+			idle, parked, busy, mid *rawclient.Conn
+		}
+		fronts := []*front{
+			{name: "loop", backend: s.Address, reason: "connection refused"},
+			{name: "pump", backend: s.Address, reason: "connection refused"},
+			{name: "loop to a socket", backend: s.Socket, reason: "connection refused"},
+		}
+		for _, f := range fronts {
+			f.proxy = startProxy(t, f.backend, "TMPPROXY_RELAY_DRIVER="+f.name[:4], "TMPPROXY_BACKEND_ALLOW_PEER_IDENTITY=true")
+			for _, c := range []**rawclient.Conn{&f.idle, &f.parked, &f.busy, &f.mid} {
+				*c = connect(t, configure(s, f.proxy.Address, "mysql"))
+			}
+			for range 3 {
+				must(t, f.parked, managed)
+				must(t, f.parked, "DROP TEMPORARY TABLE t")
+			}
+			if err := f.busy.SendQuery("SELECT SLEEP(60)"); err != nil {
+				t.Fatal(err)
+			}
+			if err := f.mid.SendQuery("SELECT REPEAT('x', 1000000) FROM information_schema.columns LIMIT 1000"); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := io.ReadFull(f.mid.Socket(), make([]byte, 1000)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := s.Kill(); err != nil {
+			t.Fatal(err)
+		}
+		const lost = "the connection has ended"
+		for _, f := range fronts {
+			t.Run(f.name, func(t *testing.T) {
+				for what, c := range map[string]*rawclient.Conn{"idle": f.idle, "with a parked table": f.parked, "waiting": f.busy} {
+					if got := ending(c); got != lost {
+						t.Errorf("%s: %s", what, got)
+					}
+				}
+				f.mid.Socket().SetDeadline(time.Now().Add(patience))
+				n, err := io.Copy(io.Discard, f.mid.Socket())
+				if err != nil && !rawclient.IsLost(err) || n > 1000*1000*1000 {
+					t.Errorf("in a reply: %v after %d bytes", err, n)
+				}
+				_, err = rawclient.Connect(configure(s, f.proxy.Address, ""))
+				refusal := (*rawclient.ServerError)(nil)
+				if !errors.As(err, &refusal) || refusal.Code != 2003 || !strings.Contains(refusal.Message, "'"+f.backend+"'") || !strings.Contains(refusal.Message, f.reason) {
+					t.Errorf("a new client: %v", err)
+				}
+				await(t, "the proxy says that it is not ready", func() bool { _, err := f.proxy.Get("/readyz"); return err != nil })
+			})
+		}
+		if err := s.Restart(context.Background()); err != nil {
+			t.Fatal(err)
+		}
+		for _, f := range fronts {
+			t.Run(f.name+", again", func(t *testing.T) {
+				c := connect(t, configure(s, f.proxy.Address, "mysql"))
+				for range 4 {
+					must(t, c, managed)
+					must(t, c, "INSERT INTO t VALUES (1, 'a')")
+					if got := value(t, c, "SELECT COUNT(*) FROM t"); got != "1" {
+						t.Errorf("%s rows", got)
+					}
+					must(t, c, "DROP TEMPORARY TABLE t")
+				}
+				await(t, "the proxy says that it is ready", func() bool { _, err := f.proxy.Get("/readyz"); return err == nil })
+			})
+		}
+		// An orderly end of the server is relayed, too.
+		var idle []*rawclient.Conn
+		for _, address := range []string{s.Address, fronts[0].proxy.Address, fronts[1].proxy.Address} {
+			idle = append(idle, connect(t, configure(s, address, "")))
+		}
+		if err := s.Terminate(); err != nil {
+			t.Fatal(err)
+		}
+		want := ending(idle[0])
+		for i, c := range idle[1:] {
+			if got := ending(c); got != want {
+				t.Errorf("%s: the server shuts down: directly %q, through the proxy %q", drivers[i], want, got)
+			}
+		}
+	})
+}
+
+// TestDrain ends the proxy with SIGTERM: sessions end between statements, transactions may end first.
+func TestDrain(t *testing.T) {
+	eachKind(t, func(t *testing.T, kind server.Kind) {
+		s := shared(t, kind)
+		database(t, s, "drained")
+		for _, d := range drivers {
+			t.Run(d, func(t *testing.T) {
+				executeDirectly(t, s, "DROP TABLE IF EXISTS drained.base", "CREATE TABLE drained.base (a INT PRIMARY KEY)")
+				p, err := process.Start(context.Background(), s.Address, "TMPPROXY_RELAY_DRIVER="+d)
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer func() {
+					if err := p.Faults(); err != nil {
+						t.Error(err)
+					}
+				}()
+				idle, parked, busy, inside := connect(t, configure(s, p.Address, "")), connect(t, configure(s, p.Address, "drained")),
+					connect(t, configure(s, p.Address, "")), connect(t, configure(s, p.Address, "drained"))
+				for range 3 {
+					must(t, parked, managed)
+					must(t, parked, "DROP TEMPORARY TABLE t")
+				}
+				must(t, inside, "START TRANSACTION")
+				must(t, inside, "INSERT INTO base VALUES (1)")
+				if err := busy.SendQuery("SELECT SLEEP(1), 'slept'"); err != nil {
+					t.Fatal(err)
+				}
+				// The statement has arrived when the proxy has answered something that was sent after it.
+				must(t, inside, "INSERT INTO base VALUES (2)")
+				if err := p.Signal(syscall.SIGTERM); err != nil {
+					t.Fatal(err)
+				}
+				const lost = "the connection has ended"
+				for what, c := range map[string]*rawclient.Conn{"idle": idle, "with a parked table": parked} {
+					if got := ending(c); got != lost {
+						t.Errorf("%s: %s", what, got)
+					}
+				}
+				if got := ending(busy); got != `["0" "slept"] OK, status 0x0002, then `+lost {
+					t.Errorf("busy: %s", got)
+				}
+				if _, err := net.Dial("tcp", p.Address); err == nil {
+					t.Error("new clients are still accepted")
+				}
+				select {
+				case <-p.Exited():
+					t.Fatal("the proxy has ended although a transaction is open")
+				default:
+				}
+				must(t, inside, "INSERT INTO base VALUES (3)")
+				must(t, inside, managed)
+				must(t, inside, "DROP TEMPORARY TABLE t")
+				must(t, inside, "COMMIT")
+				if got := ending(inside); got != lost {
+					t.Errorf("behind the transaction: %s", got)
+				}
+				select {
+				case <-p.Exited():
+				case <-time.After(patience):
+					t.Fatal("the proxy does not end")
+				}
+				if code := p.ExitCode(); code != 143 {
+					t.Errorf("exit code %d", code)
+				}
+				control := connect(t, configure(s, s.Address, "drained"))
+				if got := value(t, control, "SELECT COUNT(*) FROM base"); got != "3" {
+					t.Errorf("%s rows were committed", got)
+				}
+			})
+			t.Run(d+", out of patience", func(t *testing.T) {
+				executeDirectly(t, s, "TRUNCATE TABLE drained.base")
+				p, err := process.Start(context.Background(), s.Address, "TMPPROXY_RELAY_DRIVER="+d, "TMPPROXY_SHUTDOWN_GRACE=300ms")
+				if err != nil {
+					t.Fatal(err)
+				}
+				inside := connect(t, configure(s, p.Address, "drained"))
+				must(t, inside, "START TRANSACTION")
+				must(t, inside, "INSERT INTO base VALUES (1)")
+				if err := p.Signal(syscall.SIGTERM); err != nil {
+					t.Fatal(err)
+				}
+				if got := ending(inside); got != "the connection has ended" {
+					t.Error(got)
+				}
+				<-p.Exited()
+				if code := p.ExitCode(); code != 143 {
+					t.Errorf("exit code %d", code)
+				}
+				if err := p.Faults(); err != nil {
+					t.Error(err)
+				}
+				control := connect(t, configure(s, s.Address, "drained"))
+				await(t, "the transaction is rolled back", func() bool {
+					return value(t, control, fmt.Sprint("SELECT COUNT(*) FROM information_schema.processlist WHERE id = ", inside.Greeting.ThreadID)) == "0"
+				})
+				if got := value(t, control, "SELECT COUNT(*) FROM base"); got != "0" {
+					t.Errorf("%s rows were committed", got)
+				}
+			})
+		}
+	})
+}
+
+// TestReload switches the proxy off, and on again, without ending a session.
+func TestReload(t *testing.T) {
+	eachKind(t, func(t *testing.T, kind server.Kind) {
+		s := shared(t, kind)
+		database(t, s, "reloaded")
+		for _, d := range drivers {
+			t.Run(d, func(t *testing.T) {
+				file := filepath.Join(t.TempDir(), "config.yaml")
+				write := func(text string) {
+					if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+						t.Fatal(err)
+					}
+				}
+				write("rewrite:\n  strategy: innodb\n")
+				p := startProxy(t, s.Address, "TMPPROXY_RELAY_DRIVER="+d, "TMPPROXY_CONFIG="+file)
+				reload := func(text, sign string) {
+					t.Helper()
+					seen := strings.Count(p.Log(), sign)
+					write(text)
+					if err := p.Signal(syscall.SIGHUP); err != nil {
+						t.Fatal(err)
+					}
+					await(t, sign, func() bool { return strings.Count(p.Log(), sign) > seen })
+				}
+				c, other := connect(t, configure(s, p.Address, "reloaded")), connect(t, configure(s, p.Address, "reloaded"))
+				h := habit{cycle: []string{create, insert, "SHOW", drop}, engines: toInnoDB}
+				cycles := func(strategy string) (sent int) {
+					t.Helper()
+					for range 3 {
+						creates, drops := h.live(t, c, "t", strategy)
+						sent = creates + drops
+					}
+					return sent
+				}
+				if sent := cycles("innodb"); sent != 0 {
+					t.Errorf("%d statements of a cached cycle were sent", sent)
+				}
+				// One table is in use while the settings change.
+				must(t, other, strings.ReplaceAll(create, "$t", "used"))
+				must(t, other, "INSERT INTO used VALUES (1, 1)")
+				must(t, other, "START TRANSACTION")
+				reload("rewrite:\n  strategy: native\n", "settings reloaded")
+				if got := value(t, other, "SELECT COUNT(*) FROM used"); got != "1" {
+					t.Errorf("%s rows in the table that was in use", got)
+				}
+				must(t, other, "COMMIT")
+				must(t, other, "DROP TEMPORARY TABLE used")
+				if creates, drops := h.live(t, c, "t", "native"); creates != 1 || drops < 1 {
+					t.Errorf("the next cycle sent %d CREATEs and %d DROPs", creates, drops)
+				}
+				if sent := cycles("native"); sent != 2 {
+					t.Errorf("%d statements of a native cycle were sent", sent)
+				}
+				for _, conn := range []*rawclient.Conn{c, other} {
+					if info := sessions(t, p)[conn.Greeting.ThreadID]; info.Parked != 0 {
+						t.Errorf("%d tables are still parked", info.Parked)
+					}
+				}
+				reload("rewrite:\n  strategy: nonsense\n", "settings not reloaded")
+				if sent := cycles("native"); sent != 2 {
+					t.Errorf("%d statements of a native cycle were sent", sent)
+				}
+				reload("rewrite:\n  strategy: keep\n", "settings reloaded")
+				if sent := cycles("keep"); sent != 0 {
+					t.Errorf("%d statements of a cached cycle were sent", sent)
+				}
+			})
+		}
+	})
+}
