@@ -140,6 +140,7 @@ func (m *Machine) planCandidate() string {
 	case !t.context.equal(m.ctx):
 		m.mark(t, "context")
 	case t.settle:
+		m.mark(t, t.why)
 	case t.condition == clean && m.known && !m.locked:
 		f.then, f.table = doReuse, t
 		return ""

@@ -197,7 +197,7 @@ func (m *Machine) replayDropped(o *Outcome) Step {
 		m.taint(t, "replay_failed")
 		return m.fail()
 	}
-	return m.inject(atReplayCreate, t.sql, ClassReplay, t)
+	return m.inject(atReplayCreate, ours+t.sql, ClassReplay, t)
 }
 
 // replayCreated goes on behind a CREATE that was sent again.

@@ -136,7 +136,7 @@ func (m *Machine) markOldest(n int) bool {
 		case parked+n <= limit:
 			return true
 		}
-		m.mark(oldest, "limit")
+		m.tidy(oldest, "limit")
 	}
 }
 

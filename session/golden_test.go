@@ -47,19 +47,15 @@ func runGolden(t *testing.T, file string) {
 	var out []string
 	g := &golden{t: t}
 	for i, block := range strings.Split(strings.TrimRight(string(text), "\n"), "\n\n") {
+		if isComment(block) {
+			out = append(out, block)
+			continue
+		}
 		script, want, found := strings.Cut(block, "\n----")
 		if !found && !*update {
-			if strings.HasPrefix(script, "#") && !strings.Contains(script, "\n") {
-				out = append(out, script)
-				continue
-			}
 			t.Fatalf("block %d has no ----:\n%s", i, block)
 		}
 		want = strings.TrimPrefix(want, "\n")
-		if strings.HasPrefix(script, "#") && !strings.Contains(script, "\n") {
-			out = append(out, script)
-			continue
-		}
 		var got []string
 		for _, line := range strings.Split(script, "\n") {
 			if line != "" && !strings.HasPrefix(line, "#") {
@@ -82,6 +78,15 @@ func runGolden(t *testing.T, file string) {
 			t.Fatal(err)
 		}
 	}
+}
+
+func isComment(block string) bool {
+	for _, line := range strings.Split(block, "\n") {
+		if !strings.HasPrefix(line, "#") {
+			return false
+		}
+	}
+	return true
 }
 
 type golden struct {

@@ -406,6 +406,9 @@ func (m *Machine) settled(o *Outcome) Step {
 	t.settle = false
 	if o.Kind == OutcomeErr && o.Code != errUnknownTable {
 		t.condition = stuck
+		if !t.must {
+			return m.advance()
+		}
 		return m.fail()
 	}
 	m.mustCommit = quiet && m.opened()

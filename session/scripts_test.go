@@ -99,3 +99,47 @@ func report(t *testing.T, seed uint64, s setup, bad string) {
 	}
 	t.Errorf("seed %d: %s\n%s\n%s", seed, bad, s, strings.Join(w.trace, "\n"))
 }
+
+// TestPermanentTablesSurvive runs scripts in which a TRUNCATE of ours would find something else than the table that was made
+// through us (P4). On the model server a permanent table of the name has rows in it.
+func TestPermanentTablesSurvive(t *testing.T) {
+	const (
+		create = "CREATE TEMPORARY TABLE t1 (a INT) ENGINE=MEMORY"
+		drop   = "DROP TEMPORARY TABLE t1"
+	)
+	scripts := map[string][]string{
+		"a procedure drops it":                     {"CREATE TABLE t1 (a INT)", create, "CALL p_drop()", drop, "SELECT * FROM t1"},
+		"a procedure puts a MERGE in its place":    {create, "INSERT INTO t1 VALUES (1)", "CALL p_swap()", drop, "SELECT * FROM base"},
+		"a MERGE, plain DROP in a transaction":     {create, "CALL p_swap()", "BEGIN", "DROP TABLE t1", "SELECT * FROM base"},
+		"a function drops it":                      {"CREATE TABLE t1 (a INT)", create, "SELECT f_drop()", drop, "SELECT * FROM t1"},
+		"a prepared statement drops it":            {"CREATE TABLE t1 (a INT)", create, "PREPARE p FROM 'DROP TEMPORARY TABLE t1'", "EXECUTE p", "DROP TABLE t1"},
+		"it is renamed":                            {"CREATE TABLE t1 (a INT)", create, "ALTER TABLE t1 RENAME TO t4", drop, "SELECT * FROM t1"},
+		"it is out of sight":                       {"CREATE TABLE t1 (a INT)", create, "SET pseudo_thread_id=1", "BEGIN", "DROP TABLE t1"},
+		"several statements":                       {"CREATE TABLE t1 (a INT)", create, "SELECT 1; DROP TEMPORARY TABLE t1", "BEGIN", "DROP TABLE t1"},
+		"it hides a permanent one":                 {"CREATE TABLE t1 (a INT)", create, "INSERT INTO t1 VALUES (1)", drop, "SELECT * FROM t1", create, drop, create, drop},
+		"it hides a permanent one, in transaction": {"CREATE TABLE t1 (a INT)", create, "BEGIN", "DROP TABLE t1", "SELECT * FROM t1"},
+		"it hides a view":                          {"CREATE VIEW t1 AS SELECT 1", create, "INSERT INTO t1 VALUES (1)", drop, "SELECT * FROM t1", create, drop},
+		"of a MERGE":                               {"CREATE TEMPORARY TABLE t1 (a INT) ENGINE=MERGE UNION=(base)", drop, "SELECT * FROM base"},
+		"default engine MERGE":                     {"SET default_tmp_storage_engine=MERGE", "CREATE TEMPORARY TABLE t1 (a INT)", "ALTER TABLE t1 UNION=(base)", drop},
+		"it becomes a MERGE":                       {create, "ALTER TABLE t1 UNION=(base)", drop, create},
+	}
+	for title, script := range scripts {
+		t.Run(title, func(t *testing.T) {
+			for _, mariadb := range []bool{false, true} {
+				for _, strategy := range []Strategy{StrategyKeep, StrategyInnoDB} {
+					for _, a := range []after{runBackground, noBackground, leaveOut} {
+						s := setup{mariadb: mariadb, strategy: strategy, seen: true, maxParked: 3}
+						for _, text := range script {
+							s.commands = append(s.commands, command{kind: "query", text: text, after: a})
+						}
+						w := newWorld(s, true)
+						var st stats
+						if bad := w.run(&st); bad != "" {
+							t.Fatalf("%s\n%s\n%s", bad, s, strings.Join(w.trace, "\n"))
+						}
+					}
+				}
+			}
+		})
+	}
+}

@@ -56,6 +56,7 @@ type table struct {
 	written   bool // rows were written in the transaction that is open
 	named     bool // by the command in progress
 	settle    bool // to be really dropped by the command in progress
+	must      bool // which fails if that fails
 }
 
 // TableInfo is what is told of a table to whoever watches the session.
@@ -154,10 +155,17 @@ func (m *Machine) key(n rewrite.Name) (Key, bool) {
 	return Key{Schema: m.ctx.schema, Name: n.Name}, m.schemaKnown && m.ctx.schema != ""
 }
 
-// mark has a parked table settled by the command in progress.
+// mark has a parked table settled by the command in progress, which concerns it and fails if that does.
 func (m *Machine) mark(t *table, reason string) {
+	if t.state == stateParked && !(t.settle && t.must) {
+		t.settle, t.must, t.why = true, true, reason
+	}
+}
+
+// tidy has a parked table settled by the command in progress, which does not concern it and goes on if that fails.
+func (m *Machine) tidy(t *table, reason string) {
 	if t.state == stateParked && !t.settle {
-		t.settle, t.why = true, reason
+		t.settle, t.must, t.why = true, false, reason
 	}
 }
 
@@ -172,7 +180,7 @@ func (m *Machine) settleAll(reason string) {
 func (m *Machine) mention(text []byte) {
 	for _, t := range m.tables {
 		switch {
-		case t.state == stateTainted || t.settle || t.named:
+		case t.state == stateTainted || t.named || t.settle && t.must:
 		case !rewrite.Mentions(text, t.key.Name):
 		case t.state == stateParked:
 			m.mark(t, "mentioned")
@@ -198,7 +206,7 @@ func (m *Machine) retry(ev *Event) {
 	}
 	for _, t := range m.tables {
 		if t.condition == stuck && !(ev.Kind == EventQuery && rewrite.ReadsDiagnostics(ev.Text)) {
-			m.mark(t, "retry")
+			m.tidy(t, "retry")
 		}
 	}
 }
@@ -213,11 +221,11 @@ func (m *Machine) markDue() {
 		switch {
 		case t.state != stateParked:
 		case m.native || f.policy.Strategy == StrategyNative:
-			m.mark(t, "native")
+			m.tidy(t, "native")
 		case t.condition == doomed:
-			m.mark(t, "reset_failed")
+			m.tidy(t, t.why)
 		case m.due(t, f.policy, f.now):
-			m.mark(t, "expired")
+			m.tidy(t, "expired")
 		}
 	}
 }
