@@ -136,20 +136,7 @@ func TestDifferential(t *testing.T) {
 		}
 	})
 	eachServer(t, list, func(t *testing.T, s *server.Server, script *differential.Script, flavour string) {
-		proxies := map[string]*process.Process{}
-		for _, strategy := range script.Strategies {
-			p, err := process.Start(context.Background(), s.Address, append([]string{
-				"TMPPROXY_REWRITE_STRATEGY=" + strategy, "TMPPROXY_LOG_LEVEL=debug"}, strings.Fields(*settings)...)...)
-			if err != nil {
-				t.Fatal(err)
-			}
-			proxies[strategy] = p
-			defer func() {
-				if err := p.Stop(); err != nil {
-					t.Error(err)
-				}
-			}()
-		}
+		proxies := startProxies(t, s, script.Strategies)
 		verdict := verdicts[script]
 		for _, variant := range differential.Variants {
 			reference := run(t, s, direct(s), script, variant)
@@ -170,6 +157,38 @@ func TestDifferential(t *testing.T) {
 			}
 		}
 	})
+}
+
+// startProxies starts a proxy for each strategy, side by side. They are stopped at the test's end.
+func startProxies(t *testing.T, s *server.Server, strategies []string) map[string]*process.Process {
+	t.Helper()
+	list := make([]*process.Process, len(strategies))
+	var group sync.WaitGroup
+	for i, strategy := range strategies {
+		group.Go(func() {
+			p, err := process.Start(context.Background(), s.Address, append([]string{
+				"TMPPROXY_REWRITE_STRATEGY=" + strategy, "TMPPROXY_LOG_LEVEL=debug"}, strings.Fields(*settings)...)...)
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			list[i] = p
+			t.Cleanup(func() {
+				if err := p.Stop(); err != nil {
+					t.Error(err)
+				}
+			})
+		})
+	}
+	group.Wait()
+	if t.Failed() {
+		t.FailNow()
+	}
+	proxies := map[string]*process.Process{}
+	for i, strategy := range strategies {
+		proxies[strategy] = list[i]
+	}
+	return proxies
 }
 
 // report prints some differences, those of the same step and field once.
