@@ -200,6 +200,11 @@ func (s *side) begin(step *differential.Step) {
 	switch step.Verb {
 	case query, send:
 		s.text = strings.ToUpper(step.Text)
+		if m := preparesText.FindStringSubmatch(s.text); m != nil {
+			s.texts["TEXT "+m[1]] = m[2]
+		} else if m := executesText.FindStringSubmatch(s.text); m != nil {
+			s.text += " " + s.texts["TEXT "+m[1]]
+		}
 	case prepare:
 		s.texts[word] = strings.ToUpper(rest)
 		s.text = ""
@@ -218,6 +223,8 @@ var (
 	insertsRows      = regexp.MustCompile(`\b(INSERT|REPLACE|LOAD|CALL|EXECUTE)\b`)
 	leavesGaps       = regexp.MustCompile(`(?s)\b(INSERT|REPLACE)\b.*(SELECT|IGNORE|DUPLICATE)|\b(CALL|EXECUTE|LOAD)\b`)
 	isRollback       = regexp.MustCompile(`(^|;)\s*(XA )?ROLLBACK\b`)
+	preparesText     = regexp.MustCompile(`(?s)^PREPARE (\w+) FROM '(.*)'$`)
+	executesText     = regexp.MustCompile(`^EXECUTE (\w+)$`)
 	oneShotRead      = regexp.MustCompile(`SET TRANSACTION.*READ ONLY|@@TRANSACTION_READ_ONLY|@@TX_READ_ONLY|CALL|EXECUTE`)
 )
 

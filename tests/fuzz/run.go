@@ -55,6 +55,7 @@ type client struct {
 	runs       int
 	sent       int // statements whose replies have not been read
 	statements map[string]uint32
+	cursors    map[string]bool // statements that were executed with a cursor
 }
 
 // NewRunner makes the databases of a worker, whose number sets them apart from those of others. Close ends it.
@@ -159,6 +160,9 @@ func (r *Runner) run(s *Sequence, address string, earlier *outcome) (*outcome, e
 	}
 	r.broken = true
 	run := run{Runner: r, sequence: s, address: address, clients: map[string]*client{}, status: mysql.SERVER_STATUS_AUTOCOMMIT}
+	// Sessions may go on with the old default of a database that was altered by another one.
+	alters := altersDatabase.MatchString(s.text())
+	run.fresh = r.Fresh || alters
 	run.names = strings.NewReplacer("~", fmt.Sprintf("_%05d", r.sequence), "^", r.worker)
 	o, err := run.steps(earlier)
 	run.release(err != nil)
@@ -168,13 +172,7 @@ func (r *Runner) run(s *Sequence, address string, earlier *outcome) (*outcome, e
 	if o.state, err = r.clean(s); err != nil {
 		return nil, fmt.Errorf("clean up: %w", err)
 	}
-	// Sessions may go on with the old default of a database that was altered by another one.
-	if r.broken = altersDatabase.MatchString(s.text()); r.broken {
-		for key, c := range r.idle {
-			_ = c.conn.Close()
-			delete(r.idle, key)
-		}
-	}
+	r.broken = alters
 	return o, nil
 }
 
@@ -185,6 +183,7 @@ type run struct {
 	address  string
 	names    *strings.Replacer
 	clients  map[string]*client
+	fresh    bool // no connections of earlier runs, none for later ones
 	lost     map[string]bool
 	status   uint16 // of a's last reply
 	locked   bool   // a has locked tables
@@ -223,7 +222,7 @@ func (r *run) client(name string) (*client, error) {
 	key := r.key(name)
 	c := r.idle[key]
 	delete(r.idle, key)
-	if c == nil || r.Fresh {
+	if c == nil || r.fresh {
 		if c != nil {
 			_ = c.conn.Close()
 		}
@@ -234,7 +233,7 @@ func (r *run) client(name string) (*client, error) {
 		c = &client{conn: conn}
 	}
 	c.runs++
-	c.statements = map[string]uint32{}
+	c.statements, c.cursors = map[string]uint32{}, map[string]bool{}
 	// MariaDB does not set FOUND_ROWS() for a new connection: it is what the thread's last connection left.
 	if reply, err := c.conn.Query("SELECT 1"); err != nil {
 		return nil, err
@@ -260,7 +259,7 @@ func (r *run) release(abandon bool) {
 			_ = c.conn.Close()
 			continue
 		}
-		if r.Fresh || c.runs >= maxRuns {
+		if r.fresh || c.runs >= maxRuns {
 			_ = c.conn.Quit()
 			continue
 		}
@@ -283,6 +282,11 @@ func (r *run) outOfTurn(s *differential.Step) bool {
 		return false
 	case receive:
 		return !out
+	case execute:
+		// MySQL 9.7 answers an execution without a cursor that follows one with a cursor with column definitions and an OK,
+		// behind which clients wait for rows.
+		name, _, _ := strings.Cut(s.Text, " ")
+		return out || c != nil && c.cursors[name]
 	}
 	return out
 }
@@ -371,6 +375,7 @@ func (r *run) perform(e *event) error {
 		e.reply, err = c.conn.SetOption(text == "on")
 	case prepare:
 		e.reply, err = c.conn.Prepare(rest)
+		delete(c.cursors, word)
 		if e.reply.Prepared != nil {
 			c.statements[word] = e.reply.Prepared.ID
 			e.reply.Prepared.ID = 0 // MariaDB goes on counting where the thread's last connection ended
@@ -380,6 +385,7 @@ func (r *run) perform(e *event) error {
 		kind := byte(0)
 		if s.Verb == cursor {
 			kind = 1
+			c.cursors[word] = true
 		}
 		var parameters []any
 		for _, field := range strings.Fields(rest) {
@@ -412,6 +418,9 @@ func (r *run) perform(e *event) error {
 		r.lost[s.Conn] = true
 		e.failure = "the connection has ended"
 		if !rawclient.IsLost(err) {
+			if r.address == r.direct {
+				return fmt.Errorf("%s: %w", s, err)
+			}
 			e.failure = err.Error()
 		}
 		return nil
