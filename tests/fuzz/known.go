@@ -131,7 +131,7 @@ var Known = []Difference{
 	{
 		Name: "column-flags", Strategies: converted,
 		Match: func(s *side, d *differential.Difference) bool {
-			const keys = mysql.PRI_KEY_FLAG | mysql.UNIQUE_KEY_FLAG | 0x8 | mysql.PART_KEY_FLAG
+			const keys = 0x8 | mysql.PRI_KEY_FLAG | mysql.UNIQUE_KEY_FLAG | mysql.PART_KEY_FLAG | mysql.AUTO_INCREMENT_FLAG
 			direct, err := strconv.ParseUint(d.Direct, 0, 16)
 			proxied, err2 := strconv.ParseUint(d.Proxied, 0, 16)
 			return columnFlags.MatchString(d.Path) && err == nil && err2 == nil && (direct^proxied)&^keys == 0 && strings.Contains(s.text, "ORDER BY")
@@ -200,6 +200,7 @@ var Known = []Difference{
 }
 
 var (
+	runsText    = regexp.MustCompile(`\b(CALL|EXECUTE)\b`)
 	columnFlags = regexp.MustCompile(`\.column\[\d+\]\.flags$`)
 	rowPath     = regexp.MustCompile(`^(result\[\d+\])\.row\[(\d+)\]`)
 	engine      = regexp.MustCompile(`(?i)ENGINE=\w+( USING HASH)?| USING HASH|\b(MEMORY|HEAP|MyISAM|InnoDB)\b`)
