@@ -1,14 +1,18 @@
 # make build    tmpproxy in this folder
 # make test     everything, with real servers that are obtained and started by the tests (tests/server/obtain.sh)
 # make servers  only obtains these servers; they are kept in ~/.cache/tmpproxy/servers (TMPPROXY_SERVERS_DIR)
+# make fuzz     made-up sequences of statements, directly and through the proxy, until DURATION (60s) is over for each
+#               STRATEGY (keep,innodb) and SERVER (mysql,mariadb; also mysql-nobinlog, mariadb-binlog, mariadb-11.8, mariadb-10.5)
 # make demo     shows what the proxy changes on this machine, then goes on until Ctrl-C;
 #               DURATION=20s how long to measure, NONINTERACTIVE=1 end then, SERVER=auto|mysql|mariadb
 
 SHELL := /bin/bash
 GO ?= go
 SERVERS := mysql mariadb mariadb-11.8 mariadb-10.5
+FUZZ_STRATEGIES := keep,innodb
+FUZZ_SERVERS := mysql,mariadb
 
-.PHONY: build test check pure real servers demo
+.PHONY: build test check pure real servers fuzz demo
 
 build:
 	$(GO) build -o tmpproxy ./cmd/tmpproxy
@@ -29,6 +33,10 @@ real: servers
 
 servers:
 	@for server in $(SERVERS); do tests/server/obtain.sh $$server >/dev/null || exit 1; done
+
+fuzz:
+	$(GO) test -count=1 -timeout 0 -v -tags realserver -run '^TestFuzz$$' ./tests/fuzz -duration=$(or $(DURATION),60s) \
+		-strategy=$(or $(STRATEGY),$(FUZZ_STRATEGIES)) -server=$(or $(SERVER),$(FUZZ_SERVERS)) -racedetector=false
 
 demo:
 	@$(GO) run ./tests/demo -duration=$(or $(DURATION),20s) -server=$(or $(SERVER),auto)$(if $(NONINTERACTIVE), -noninteractive)

@@ -86,7 +86,7 @@ func (g *generator) anything() {
 		g.query("%s", g.drop(x))
 	case 3:
 		g.query("%s", g.of("SELECT 1", "SELECT DATABASE(), @@autocommit, @@sql_mode, @u", "SELECT * FROM base ORDER BY id", "SELECT * FROM nosuch",
-			"SELECT FROM", "DROP TEMPORARY TABLE nosuch", "garbage t1~", "INSERT INTO base VALUES (1, 1, 'x')", "UPDATE base SET v = v + 1 WHERE id = 1", "",
+			"SELECT FROM", "DROP TEMPORARY TABLE nosuch", "garbage t1~", "INSERT INTO base VALUES (1, 1, 'x')", "UPDATE base SET v = v + 1 WHERE id = 1", ";",
 			"-- nothing", "SELECT SLEEP(0.001)", "SHOW TABLES", "SHOW FULL TABLES LIKE 't%'"))
 	case 4:
 		g.step(idle, "")
@@ -262,7 +262,7 @@ func (g *generator) prepared() {
 		g.step(verb, name+values)
 		if verb == cursor {
 			g.times(1, func(g *generator) { g.step(idle, "") })
-			g.step(fetch, name)
+			g.step(fetch, name+" 2")
 		}
 	})
 	if g.percent(30) {
@@ -417,7 +417,7 @@ func (g *generator) command() {
 	case 2:
 		g.step(reset, "")
 	case 3:
-		g.step(changeUser, g.of("lab^", "lab2^", ""))
+		g.step(changeUser, g.of("- - lab^", "- - lab2^", "- - "))
 	case 4:
 		g.step(fieldList, fmt.Sprintf("t%d~", g.number()+1))
 	case 5:
@@ -462,11 +462,14 @@ func (g *generator) packet() {
 	}
 	var texts []string
 	for _, s := range g.steps[first:] {
-		if s.Verb == query && s.Text != "" && !strings.HasPrefix(s.Text, "--") {
+		if s.Verb == query && s.Text != ";" && !strings.HasPrefix(s.Text, "--") {
 			texts = append(texts, s.Text)
 		}
 	}
 	g.steps = g.steps[:first]
+	if len(texts) == 0 {
+		return
+	}
 	if len(texts) > 5 {
 		texts = texts[:5]
 	}

@@ -20,6 +20,8 @@ type Verdict struct {
 	Unexplained []differential.Difference
 	// Known counts the differences by their names.
 	Known map[string]int
+	// Codes are the errors that the steps got directly, 0 for none.
+	Codes []uint16
 	// Compared are the steps whose outcomes were compared: after some known differences the two sides are no longer in the
 	// same state.
 	Compared int
@@ -51,7 +53,7 @@ type side struct {
 // Compare compares the outcomes of a sequence.
 func Compare(server, strategy string, direct, proxied *outcome) Verdict {
 	j := &judge{server: server, strategy: strategy, known: map[string]int{}, sides: map[string]*side{}}
-	v := Verdict{Known: j.known}
+	v := Verdict{Known: j.known, Codes: direct.codes()}
 	for i := range direct.events {
 		unexplained, ends := j.step(&direct.events[i], &proxied.events[i])
 		v.Compared++
@@ -72,7 +74,7 @@ func (j *judge) step(direct, proxied *event) (unexplained []differential.Differe
 	s.begin(direct.step)
 	if direct.failure != proxied.failure || !bytes.Equal(direct.reply.Raw, proxied.reply.Raw) {
 		d, p := fields(direct), fields(proxied)
-		s.states = tracksTransaction(direct) && tracksTransaction(proxied)
+		s.states = tracksTransaction(direct) && tracksTransaction(proxied) && !bytes.Equal(last(direct).State, last(proxied).State)
 		for _, difference := range differential.Compare([]differential.Event{d}, []differential.Event{p}) {
 			difference.Server, difference.Strategy, difference.Variant = j.server, j.strategy, "fuzz"
 			switch name, end := j.explain(s, &difference); {
@@ -92,9 +94,12 @@ func (j *judge) step(direct, proxied *event) (unexplained []differential.Differe
 	return unexplained, ends
 }
 
-// tracksTransaction tells whether an event's reply tells nothing of the session's state but whether BEGIN has opened a
-// transaction, or not even that.
+// tracksTransaction tells whether an event's reply says nothing of the session's state but whether BEGIN has opened a
+// transaction, or not even that, and has no info besides.
 func tracksTransaction(e *event) bool {
+	if len(last(e).Info) > 0 {
+		return false
+	}
 	switch string(last(e).State) {
 	case "", "\x05\t\b________", "\x05\t\bT_______":
 		return true

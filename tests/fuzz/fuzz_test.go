@@ -4,10 +4,13 @@ package fuzz
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"flag"
 	"fmt"
+	"io"
 	"maps"
+	"net"
 	"os"
 	"runtime"
 	"slices"
@@ -35,7 +38,7 @@ var (
 	settings   = flag.String("proxy", "", "further settings of tmpproxy, as NAME=value separated by blanks")
 	workers    = flag.Int("workers", 3, "how many sequences run side by side")
 	replay     = flag.String("replay", "", "a file with a script, which is run instead of made-up sequences")
-	race       = flag.Bool("racy", true, "build tmpproxy with the race detector")
+	race       = flag.Bool("racedetector", true, "build tmpproxy with the race detector")
 )
 
 // flavours are the servers by their names. MySQL's binary log is on by default, MariaDB's is off.
@@ -101,6 +104,70 @@ func TestFuzz(t *testing.T) {
 	}
 }
 
+// TestFuzzFinds has a relay in place of the proxy that changes one word of one error message: that has to be found, shrunk to
+// the one statement that shows it, and nothing else.
+func TestFuzzFinds(t *testing.T) {
+	set(t, "rapid.nofailfile", "true")
+	set(t, "rapid.checks", "50")
+	s := startServer(t, "mariadb")
+	c := newCampaign(s, tamper(t, s.Address, "Unknown table", "unknown table"), "mariadb", "keep", 100)
+	c.run()
+	for _, err := range c.errors {
+		t.Error(err)
+	}
+	if len(c.findings) == 0 {
+		t.Error("found nothing")
+	}
+	for _, f := range c.findings {
+		if lines := strings.Split(strings.TrimSpace(f.script), "\n"); f.flaky || !strings.HasPrefix(lines[len(lines)-2], "run:") && len(lines) > 8 {
+			t.Errorf("not shrunk:\n%s", f)
+		}
+		for _, d := range f.differences {
+			if !strings.Contains(d.Direct, "Unknown table") || !strings.Contains(d.Proxied, "unknown table") {
+				t.Errorf("found %s", &d)
+			}
+		}
+	}
+}
+
+// tamper relays connections to a server and replaces bytes in what that sends by as many others.
+func tamper(t *testing.T, address, from, to string) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { l.Close() })
+	go func() {
+		for {
+			client, err := l.Accept()
+			if err != nil {
+				return
+			}
+			go func() {
+				defer client.Close()
+				backend, err := net.Dial("tcp", address)
+				if err != nil {
+					return
+				}
+				defer backend.Close()
+				go func() {
+					_, _ = io.Copy(backend, client)
+					_ = backend.(*net.TCPConn).CloseWrite()
+				}()
+				buffer := make([]byte, 64<<10)
+				for {
+					n, err := backend.Read(buffer)
+					if _, werr := client.Write(bytes.ReplaceAll(buffer[:n], []byte(from), []byte(to))); err != nil || werr != nil {
+						return
+					}
+				}
+			}()
+		}
+	}()
+	return l.Addr().String()
+}
+
 func set(t *testing.T, name, value string) {
 	t.Helper()
 	if err := flag.Set(name, value); err != nil {
@@ -119,10 +186,7 @@ func fuzz(t *testing.T, s *server.Server, flavour, strategy string) {
 			t.Error(err)
 		}
 	}()
-	c := &campaign{
-		server: s, address: p.Address, flavour: flavour, strategy: strategy, began: time.Now(), wanted: int64(*sequences),
-		known: map[string]int{}, findings: map[string]*finding{},
-	}
+	c := newCampaign(s, p.Address, flavour, strategy, int64(*sequences))
 	if *replay != "" {
 		c.replay(t)
 		return
@@ -130,11 +194,7 @@ func fuzz(t *testing.T, s *server.Server, flavour, strategy string) {
 	if *duration > 0 {
 		c.wanted, c.until = 1<<62, time.Now().Add(*duration)
 	}
-	var group sync.WaitGroup
-	for n := range *workers {
-		group.Go(func() { c.work(n) })
-	}
-	group.Wait()
+	c.run()
 	took := time.Since(c.began)
 	counts := metrics(t, p)
 	t.Logf("%s, %s: %d sequences, %d statements, %.0f sequences a second, %.0f reuses per 1000 sequences, %d findings",
@@ -232,6 +292,22 @@ type campaign struct {
 	errors   []error
 }
 
+func newCampaign(s *server.Server, address, flavour, strategy string, wanted int64) *campaign {
+	return &campaign{
+		server: s, address: address, flavour: flavour, strategy: strategy, began: time.Now(), wanted: wanted,
+		known: map[string]int{}, findings: map[string]*finding{},
+	}
+}
+
+// run has several workers run sequences until there were as many as wanted, or the time is over.
+func (c *campaign) run() {
+	var group sync.WaitGroup
+	for n := range *workers {
+		group.Go(func() { c.work(n) })
+	}
+	group.Wait()
+}
+
 // finding is an unexplained difference and the shortest sequence that shows it.
 type finding struct {
 	script      string
@@ -325,7 +401,7 @@ func (c *campaign) check(w *worker) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	f := c.findings[w.signature]
-	f.script, f.differences, f.flaky = smallest.Script(c.flavour, c.strategy), verdict.Unexplained, !sure
+	f.script, f.differences, f.flaky = smallest.Script(c.flavour, c.strategy, verdict.Codes), verdict.Unexplained, !sure
 }
 
 func (w *worker) property(t *rapid.T) {
@@ -342,7 +418,7 @@ func (w *worker) property(t *rapid.T) {
 		w.mu.Lock()
 		f := w.findings[found]
 		if f == nil {
-			w.findings[found] = &finding{times: 1, script: s.Script(w.flavour, w.strategy), differences: v.Unexplained, flaky: true}
+			w.findings[found] = &finding{times: 1, script: s.Script(w.flavour, w.strategy, v.Codes), differences: v.Unexplained, flaky: true}
 		} else {
 			f.times++
 		}
@@ -363,7 +439,7 @@ func (w *worker) property(t *rapid.T) {
 func (w *worker) run(s *Sequence) (Verdict, bool) {
 	direct, proxied, err := w.runner.Both(s)
 	if err != nil {
-		w.fail(fmt.Errorf("%w\n%s", err, s.Script(w.flavour, w.strategy)))
+		w.fail(fmt.Errorf("%w\n%s", err, s.Script(w.flavour, w.strategy, nil)))
 		return Verdict{}, false
 	}
 	v := Compare(w.flavour, w.strategy, direct, proxied)

@@ -15,6 +15,17 @@ import (
 	"tmpproxy/tests/server"
 )
 
+// codes are the errors that the steps of a run got, 0 for none.
+func (o *outcome) codes() []uint16 {
+	codes := make([]uint16, len(o.events))
+	for i := range o.events {
+		if e := o.events[i].reply.Err(); e != nil {
+			codes[i] = e.Code
+		}
+	}
+	return codes
+}
+
 // event is what one step let the client see.
 type event struct {
 	step    *differential.Step
@@ -161,7 +172,7 @@ func (r *Runner) run(s *Sequence, address string, earlier *outcome) (*outcome, e
 	r.broken = true
 	run := run{Runner: r, sequence: s, address: address, clients: map[string]*client{}, status: mysql.SERVER_STATUS_AUTOCOMMIT}
 	// Sessions may go on with the old default of a database that was altered by another one.
-	alters := altersDatabase.MatchString(s.text())
+	alters := s.mentions(altersDatabase)
 	run.fresh = r.Fresh || alters
 	run.names = strings.NewReplacer("~", fmt.Sprintf("_%05d", r.sequence), "^", r.worker)
 	o, err := run.steps(earlier)
@@ -365,7 +376,7 @@ func (r *run) perform(e *event) error {
 		clear(c.statements)
 	case changeUser:
 		user, password := r.server.Account()
-		e.reply, err = c.conn.ChangeUser(user, password, text)
+		e.reply, err = c.conn.ChangeUser(user, password, strings.TrimPrefix(text, "- - "))
 		clear(c.statements)
 	case initDB:
 		e.reply, err = c.conn.InitDB(text)

@@ -1,7 +1,9 @@
 package fuzz
 
 import (
+	"fmt"
 	"regexp"
+	"slices"
 	"strings"
 
 	"tmpproxy/tests/differential"
@@ -18,7 +20,7 @@ type Sequence struct {
 	Outside bool   // b goes to the server itself
 }
 
-// The verbs of steps that this package knows besides those of scripts: none. These are the ones it uses.
+// The verbs of steps, which are those of scripts.
 const (
 	query          = "query"
 	prepare        = "prepare"
@@ -52,13 +54,12 @@ var base = []string{
 	"INSERT INTO base VALUES (1, 10, 'one'), (2, 20, 'two'), (3, 30, NULL)",
 }
 
-var marks = strings.NewReplacer("~", "", "^", "")
-
-// Script is the sequence as a script of package differential, to be put among the tests.
-func (s *Sequence) Script(server, strategy string) string {
+// Script is the sequence as a script of package differential, to be put among the tests. codes are the errors that its steps
+// got directly, 0 for none; nil: they are not known.
+func (s *Sequence) Script(server, strategy string, codes []uint16) string {
 	var b strings.Builder
 	b.WriteString("servers: " + server + "\nstrategies: " + strategy + "\nsetup:\n")
-	text := marks.Replace(s.text())
+	text := s.text(codes)
 	if strings.Contains(text, "lab2") {
 		b.WriteString("CREATE DATABASE lab2\n")
 	}
@@ -75,17 +76,22 @@ func (s *Sequence) Script(server, strategy string) string {
 	return b.String()
 }
 
+var (
+	marks = strings.NewReplacer("~", "", "^", "", "\n", "\\\n")
+	manyX = regexp.MustCompile(`x{100,}`)
+)
+
 // text is the steps, one a line.
-func (s *Sequence) text() string {
+func (s *Sequence) text(codes []uint16) string {
 	var b strings.Builder
-	for _, step := range s.Steps {
+	for i, step := range s.Steps {
 		if step.Conn != "a" {
 			b.WriteString("[" + step.Conn + "] ")
 		}
-		text := step.Text
-		if len(text) > 1000 {
-			text = text[:1000] + "…"
+		if codes != nil && codes[i] != 0 {
+			fmt.Fprintf(&b, "!%d ", codes[i])
 		}
+		text := manyX.ReplaceAllStringFunc(marks.Replace(step.Text), func(x string) string { return fmt.Sprintf("${x*%d}", len(x)) })
 		if step.Verb != query {
 			text = strings.TrimSpace("@" + step.Verb + " " + text)
 		}
@@ -94,10 +100,15 @@ func (s *Sequence) text() string {
 	return b.String()
 }
 
+// mentions tells whether a text of the sequence matches.
+func (s *Sequence) mentions(pattern *regexp.Regexp) bool {
+	return slices.ContainsFunc(s.Steps, func(step differential.Step) bool { return pattern.MatchString(step.Text) })
+}
+
 var (
 	permanent      = regexp.MustCompile(`(?is)\bCREATE\s+(OR\s+REPLACE\s+)?(ALGORITHM=\w+\s+)?(TABLE|VIEW|PROCEDURE|FUNCTION|TRIGGER|UNIQUE|INDEX)\b`)
 	altersDatabase = regexp.MustCompile(`(?is)\bALTER\s+(DATABASE|SCHEMA)\b`)
-	writesBase     = regexp.MustCompile(`(?is)\b(INTO|UPDATE|FROM|TABLE|TRIGGER\b.*ON)\s+(lab\^\.)?base\b`)
+	writesBase     = regexp.MustCompile(`(?is)\b(INTO|UPDATE|DELETE\s+FROM|TRUNCATE\s+TABLE)\s+(lab\^\.)?base\b`)
 	preparesXA     = regexp.MustCompile(`(?is)\bXA\s+PREPARE\b`)
 )
 
@@ -106,7 +117,7 @@ var (
 func (s *Sequence) leaves() (objects, rows, xa bool) {
 	for _, step := range s.Steps {
 		objects = objects || permanent.MatchString(step.Text)
-		rows = rows || writesBase.MatchString(step.Text) && !strings.HasPrefix(step.Text, "SELECT")
+		rows = rows || writesBase.MatchString(step.Text)
 		xa = xa || preparesXA.MatchString(step.Text)
 	}
 	return objects, objects || rows, xa

@@ -1,0 +1,198 @@
+package fuzz
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"tmpproxy/tests/differential"
+	"tmpproxy/tests/rawclient"
+)
+
+// reply is the reply of a text step. Equal ones have equal bytes.
+func reply(r rawclient.Result) rawclient.Reply {
+	p := rawclient.Reply{Results: []rawclient.Result{r}}
+	p.Raw = fmt.Appendf(nil, "%v", p.Fields(false))
+	return p
+}
+
+func ok(status, warnings uint16) rawclient.Reply {
+	return reply(rawclient.Result{End: &rawclient.OK{Status: status, Warnings: warnings}})
+}
+
+func affects(rows uint64) rawclient.Reply {
+	return reply(rawclient.Result{End: &rawclient.OK{Status: 2, AffectedRows: rows}})
+}
+
+func refuses(code uint16, message string) rawclient.Reply {
+	return reply(rawclient.Result{Err: &rawclient.ERR{Code: code, State: "HY000", Message: message}})
+}
+
+// selects is a result set of one text column.
+func selects(values ...string) rawclient.Reply {
+	r := rawclient.Result{ColumnCount: 1, Columns: []rawclient.Column{{Name: "x", Flags: 1}}, End: &rawclient.OK{Header: 0xfe, Status: 2}}
+	for _, v := range values {
+		r.Rows = append(r.Rows, append([]byte{byte(len(v))}, v...))
+	}
+	return reply(r)
+}
+
+func flags(f uint16) rawclient.Reply {
+	r := rawclient.Result{ColumnCount: 1, Columns: []rawclient.Column{{Name: "x", Flags: f}}, End: &rawclient.OK{Header: 0xfe, Status: 2}}
+	return reply(r)
+}
+
+func info(text string) rawclient.Reply {
+	r := rawclient.Result{End: &rawclient.OK{Status: 2}}
+	if text != "" {
+		r.End.Info = []byte(text)
+	}
+	return reply(r)
+}
+
+func told(state string) rawclient.Reply {
+	r := rawclient.Result{End: &rawclient.OK{Status: 3}}
+	if state != "" {
+		r.End.Status, r.End.Info, r.End.State = 0x4003, []byte{}, []byte(state)
+	}
+	return reply(r)
+}
+
+// exchange is a step and what either side answered.
+type exchange struct {
+	text            string
+	direct, proxied rawclient.Reply
+}
+
+func same(text string, r rawclient.Reply) exchange { return exchange{text, r, r} }
+
+func compare(server, strategy string, list []exchange) Verdict {
+	var direct, proxied outcome
+	for _, x := range list {
+		step := &differential.Step{Conn: "a", Verb: query, Text: x.text}
+		if strings.HasPrefix(x.text, "@") {
+			step.Verb, step.Text, _ = strings.Cut(x.text[1:], " ")
+		}
+		direct.events = append(direct.events, event{step: step, reply: x.direct})
+		proxied.events = append(proxied.events, event{step: step, reply: x.proxied})
+	}
+	return Compare(server, strategy, &direct, &proxied)
+}
+
+// TestCompare has for each known difference a case that it explains, and for each what is so much like it that it must not
+// be explained.
+func TestCompare(t *testing.T) {
+	rollback := []exchange{same("INSERT INTO t1 VALUES (1)", affects(1)), {"ROLLBACK", ok(2, 1), ok(2, 0)}}
+	for _, c := range []struct {
+		server, strategy string
+		name             string // of the known difference; "": unexplained
+		list             []exchange
+	}{
+		{"mysql", "keep", "", []exchange{{"SELECT 1", selects("1"), selects("2")}}},
+		{"mysql", "innodb", "", []exchange{{"SELECT 1", selects("1"), selects("2")}}},
+		{"mysql", "keep", "", []exchange{{"SELECT 1", selects("1"), refuses(1146, "no")}}},
+		{"mysql", "keep", "", []exchange{{"DROP TEMPORARY TABLE t1", ok(2, 0), ok(2, 1)}}},
+		{"mysql", "keep", "", []exchange{{"@ping", ok(2, 0), ok(2, 1)}}},
+		{"mysql", "keep", "in-trans", []exchange{{"DROP TEMPORARY TABLE t1", ok(1, 0), ok(0, 0)}}},
+		{"mysql", "keep", "", []exchange{{"DROP TEMPORARY TABLE t1", ok(3, 0), ok(2, 0)}}},
+		{"mysql", "native", "", []exchange{{"DROP TEMPORARY TABLE t1", ok(1, 0), ok(0, 0)}}},
+		{"mysql", "keep", "", []exchange{{"DROP TEMPORARY TABLE t1", ok(0x201, 0), ok(0, 0)}}},
+		{"mysql", "keep", "set-transaction", []exchange{{"DROP TEMPORARY TABLE t1", ok(1, 0), ok(0, 0)}, {"SET TRANSACTION READ ONLY", refuses(1568, "no"), ok(0, 0)}}},
+		{"mysql", "keep", "", []exchange{same("DROP TEMPORARY TABLE t1", ok(1, 0)), {"SET TRANSACTION READ ONLY", refuses(1568, "no"), ok(1, 0)}}},
+		{"mysql", "keep", "rollback-warnings", []exchange{{"ROLLBACK", ok(2, 1), ok(2, 0)}}},
+		{"mysql", "keep", "", []exchange{{"COMMIT WORK", ok(2, 1), ok(3, 0)}}},
+		{"mysql", "keep", "listed-warnings", []exchange{{"ROLLBACK", ok(2, 1), ok(2, 0)}, {"SHOW WARNINGS", selects("1752"), selects()}}},
+		{"mysql", "keep", "", []exchange{{"ROLLBACK", ok(2, 1), ok(2, 0)}, same("SELECT * FROM t1", selects("1")), {"SHOW WARNINGS", selects("1752"), selects()}}},
+		{"mysql", "keep", "copied-warnings", []exchange{{"ROLLBACK", ok(2, 1), ok(2, 0)}, same("GET DIAGNOSTICS @n = NUMBER", ok(2, 0)), {"SELECT @n", selects("1"), selects("0")}}},
+		{"mysql", "keep", "", []exchange{same("GET DIAGNOSTICS @n = NUMBER", ok(2, 0)), {"SELECT @n", selects("1"), selects("0")}}},
+		{"mysql", "keep", "deprecated-engines-mix", []exchange{{"INSERT INTO base VALUES (1)", ok(2, 1), ok(2, 0)}}},
+		{"mysql", "keep", "deprecated-engines-mix", []exchange{{"UPDATE base SET v = 1", info("Rows matched: 0  Changed: 0  Warnings: 1"), info("Rows matched: 0  Changed: 0  Warnings: 0")}}},
+		{"mysql", "keep", "", []exchange{{"UPDATE base SET v = 1", info("Rows matched: 1  Changed: 0  Warnings: 1"), info("Rows matched: 0  Changed: 0  Warnings: 0")}}},
+		{"mysql", "keep", "", []exchange{{"INSERT INTO base VALUES (1)", ok(2, 2), ok(2, 0)}}},
+		{"mariadb", "keep", "", []exchange{{"INSERT INTO base VALUES (1)", ok(2, 1), ok(2, 0)}}},
+		{"mysql", "keep", "transaction-state", []exchange{{"CREATE TEMPORARY TABLE t1 (a INT)", told("\x05\t\b________"), told("")}}},
+		{"mysql", "keep", "", []exchange{{"CREATE TEMPORARY TABLE t1 (a INT)", told("\x02\x01\x011"), told("")}}},
+		{"mariadb", "keep", "syntax-error-text", []exchange{{"SELECT FROM; DROP TABLE t1", refuses(1064, "syntax near 'FROM; DROP TABLE t1' at line 1"), refuses(1064, "syntax near 'FROM' at line 1")}}},
+		{"mariadb", "keep", "", []exchange{{"SELECT FROM; DROP TABLE t1", refuses(1064, "syntax near 'FROM; DROP TABLE t1' at line 1"), refuses(1064, "syntax near 'x' at line 1")}}},
+		{"mariadb", "keep", "", []exchange{{"SELECT FROM", refuses(1064, "syntax near 'FROM x' at line 1"), refuses(1064, "syntax near 'FROM' at line 1")}}},
+		{"mariadb", "keep", "row-count", []exchange{same("PREPARE s FROM 'SELECT ROW_COUNT()'", ok(2, 0)), {"EXECUTE s", selects("-1"), selects("0")}}},
+		{"mariadb", "keep", "", []exchange{same("PREPARE s FROM 'SELECT 1'", ok(2, 0)), {"EXECUTE s", selects("-1"), selects("0")}}},
+		{"mariadb", "innodb", "update-info", []exchange{{"UPDATE t1 SET a = 1", info(""), info("Rows matched: 0  Changed: 0  Warnings: 0")}}},
+		{"mariadb", "innodb", "", []exchange{{"UPDATE t1 SET a = 1", info(""), info("Rows matched: 1  Changed: 0  Warnings: 0")}}},
+		{"mariadb", "innodb", "rollback-1196", rollback},
+		{"mariadb", "innodb", "engine-name", []exchange{{"SHOW CREATE TABLE t1", selects("ENGINE=MEMORY x"), selects("ENGINE=InnoDB x")}}},
+		{"mariadb", "innodb", "", []exchange{{"SHOW CREATE TABLE t1", selects("ENGINE=MEMORY x"), selects("ENGINE=InnoDB y")}}},
+		{"mariadb", "keep", "", []exchange{{"SHOW CREATE TABLE t1", selects("ENGINE=MEMORY x"), selects("ENGINE=InnoDB x")}}},
+		{"mariadb", "innodb", "no-index-used", []exchange{{"SELECT * FROM t1", ok(2, 0), ok(0x22, 0)}}},
+		{"mariadb", "keep", "", []exchange{{"SELECT * FROM t1", ok(2, 0), ok(0x22, 0)}}},
+		{"mariadb", "innodb", "row-order", []exchange{{"SELECT * FROM t1", selects("1", "2"), selects("2", "1")}}},
+		{"mariadb", "innodb", "", []exchange{{"SELECT * FROM t1", selects("1", "2"), selects("2", "2")}}},
+		{"mariadb", "innodb", "", []exchange{{"SELECT * FROM t1 ORDER BY a", selects("1", "2"), selects("2", "1")}}},
+		{"mariadb", "keep", "", []exchange{{"SELECT * FROM t1", selects("1", "2"), selects("2", "1")}}},
+		{"mysql", "innodb", "column-flags", []exchange{{"SELECT a FROM t1 ORDER BY a", flags(1), flags(0x4003)}}},
+		{"mysql", "innodb", "", []exchange{{"SELECT a FROM t1 ORDER BY a", flags(1), flags(0x20)}}},
+		{"mysql", "innodb", "rollback-rows", []exchange{same("ROLLBACK", ok(2, 1)), {"SELECT * FROM t1 ORDER BY a", selects("1"), selects()}}},
+		{"mysql", "innodb", "", []exchange{same("ROLLBACK", ok(2, 0)), {"SELECT * FROM t1 ORDER BY a", selects("1"), selects()}}},
+		{"mysql", "innodb", "statement-atomicity", []exchange{{"INSERT INTO t1 VALUES (1), (2)", ok(2, 1), refuses(1264, "no")}}},
+		{"mysql", "innodb", "", []exchange{{"INSERT INTO t1 VALUES (1)", ok(2, 1), refuses(1264, "no")}}},
+		{"mysql", "innodb", "equal-replace", []exchange{{"REPLACE INTO t1 VALUES (1)", affects(2), affects(1)}}},
+		{"mysql", "innodb", "", []exchange{{"INSERT INTO t1 VALUES (1)", affects(2), affects(1)}}},
+		{"mysql", "innodb", "auto-increment-gaps", []exchange{
+			same("CREATE TEMPORARY TABLE t1 (a INT AUTO_INCREMENT KEY)", ok(2, 0)), same("INSERT IGNORE INTO t1 VALUES (1)", ok(2, 0)),
+			{"SELECT * FROM t1 ORDER BY a", selects("4"), selects("5")}}},
+		{"mysql", "innodb", "", []exchange{
+			same("CREATE TEMPORARY TABLE t1 (a INT KEY)", ok(2, 0)), same("INSERT IGNORE INTO t1 VALUES (1)", ok(2, 0)),
+			{"SELECT * FROM t1 ORDER BY a", selects("4"), selects("5")}}},
+		{"mysql", "innodb", "one-shot", []exchange{same("SET TRANSACTION READ ONLY", ok(2, 0)), {"BEGIN", ok(0x2003, 0), ok(3, 0)}}},
+		{"mysql", "innodb", "", []exchange{{"BEGIN", ok(0x2003, 0), ok(3, 0)}}},
+		{"mysql", "innodb", "wider-types", []exchange{{"CREATE TEMPORARY TABLE t1 (a TEXT) ENGINE=MEMORY", refuses(1163, "no"), ok(2, 0)}}},
+		{"mysql", "innodb", "", []exchange{{"CREATE TEMPORARY TABLE t1 (a TEXT) ENGINE=MEMORY", refuses(1050, "no"), ok(2, 0)}}},
+		{"mariadb", "innodb", "found-rows", []exchange{{"SELECT FOUND_ROWS()", selects("0"), selects("1")}}},
+		{"mysql", "innodb", "", []exchange{{"SELECT FOUND_ROWS()", selects("0"), selects("1")}}},
+	} {
+		v := compare(c.server, c.strategy, c.list)
+		texts := c.list[len(c.list)-1].text
+		switch {
+		case c.name == "" && len(v.Unexplained) == 0:
+			t.Errorf("%s, %s: %s: explained as %v", c.server, c.strategy, texts, v.Known)
+		case c.name != "" && (len(v.Unexplained) > 0 || v.Known[c.name] == 0):
+			t.Errorf("%s, %s: %s: not %s but %v, unexplained %v", c.server, c.strategy, texts, c.name, v.Known, v.Unexplained)
+		}
+	}
+	named := map[string]bool{}
+	for _, k := range Known {
+		if k.Reason == "" || named[k.Name] {
+			t.Errorf("%s has no reason or stands twice", k.Name)
+		}
+		named[k.Name] = true
+	}
+}
+
+// TestCompareEnds has a known difference end the comparison, since the two sides are in different states behind it.
+func TestCompareEnds(t *testing.T) {
+	v := compare("mysql", "innodb", []exchange{{"ROLLBACK", ok(2, 1), ok(2, 0)}, {"SELECT * FROM t1", selects("1"), selects()}})
+	if v.Compared != 1 || len(v.Unexplained) > 0 {
+		t.Errorf("%+v", v)
+	}
+	v = compare("mysql", "keep", []exchange{{"ROLLBACK", ok(2, 1), ok(2, 0)}, {"SELECT * FROM t1", selects("1"), selects()}})
+	if v.Compared != 2 || len(v.Unexplained) == 0 {
+		t.Errorf("%+v", v)
+	}
+}
+
+// TestCompareState has the databases differ behind the runs, and the connections.
+func TestCompareState(t *testing.T) {
+	direct, proxied := &outcome{state: []string{"t1 (1)"}}, &outcome{}
+	if v := Compare("mysql", "keep", direct, proxied); len(v.Unexplained) != 1 {
+		t.Errorf("%+v", v)
+	}
+	step := &differential.Step{Conn: "a", Verb: query, Text: "SELECT 1"}
+	direct, proxied = &outcome{events: []event{{step: step, reply: selects("1")}}}, &outcome{events: []event{{step: step, failure: "the connection has ended"}}}
+	if v := Compare("mysql", "innodb", direct, proxied); len(v.Unexplained) == 0 {
+		t.Errorf("%+v", v)
+	}
+	direct.events[0].skipped = true
+	if v := Compare("mysql", "keep", direct, proxied); len(v.Unexplained) > 0 {
+		t.Errorf("%+v", v)
+	}
+}
