@@ -383,7 +383,7 @@ func TestChangeUser(t *testing.T) {
 		}
 		for _, d := range drivers {
 			t.Run(d, func(t *testing.T) {
-				p := startProxy(t, s.Address, "TMPPROXY_RELAY_DRIVER="+d)
+				p := startProxy(t, s.Address, "TMPPROXY_RELAY_DRIVER="+d, "TMPPROXY_REWRITE_STRATEGY=keep")
 				sameLines(t, direct, run(t, p.Address))
 			})
 		}
