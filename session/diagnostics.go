@@ -79,6 +79,12 @@ func (m *Machine) failedTruncate(o *Outcome) {
 	m.known = quiet
 }
 
+// tellsWarnings says whether a command that leaves the diagnostics alone, but whose OK tells the number of warnings, as that of
+// COM_PING does on MySQL, would tell of those of a statement of ours.
+func (m *Machine) tellsWarnings() bool {
+	return !m.server.MariaDB && m.owed != owedNothing && m.lingering
+}
+
 // readsDiagnostics says whether a statement may read diagnostics that are owed.
 func (m *Machine) readsDiagnostics(text []byte) bool {
 	if m.owed == owedNothing {

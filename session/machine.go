@@ -172,7 +172,7 @@ type Machine struct {
 	mustCommit  bool   // a settle of ours has opened a transaction
 
 	plain      bool // the server's diagnostics are those behind a CREATE or DROP without warnings
-	lingering  bool // MariaDB: the server's list of warnings may not be empty
+	lingering  bool // the server's list of warnings may not be empty: kept for MariaDB, and true behind an existence check
 	rowCounted bool // ROW_COUNT() was changed by a statement that left owed warnings alone
 }
 
@@ -207,9 +207,11 @@ func (m *Machine) plan(ev *Event) {
 		m.planExecute(ev)
 	case EventInitDB:
 		m.flow.detail = &detail{schema: string(ev.Text)}
-		m.flow.reads = m.owed == owedCreate // in another schema it could not be restored
+		m.flow.reads = m.owed == owedCreate || m.tellsWarnings() // in another schema it could not be restored
 	case EventChangeUser:
 		m.flow.detail = &detail{schema: string(ev.Text)}
+	case EventQuiet:
+		m.flow.reads = m.tellsWarnings()
 	case EventFieldList:
 		m.mention(ev.Text)
 		m.unname()
@@ -303,8 +305,12 @@ func (m *Machine) inject(p phase, sql string, class Class, t *table) Step {
 func (m *Machine) advance() Step {
 	f := &m.flow
 	switch f.kind {
-	case EventQuiet, EventCloseHandle, EventReset, EventChangeUser, EventQuit:
+	case EventCloseHandle, EventReset, EventChangeUser, EventQuit:
 		return m.forward()
+	case EventQuiet:
+		if !f.reads {
+			return m.forward()
+		}
 	}
 	if m.mustCommit {
 		f.phase = atCommit

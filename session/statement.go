@@ -21,7 +21,7 @@ const (
 	// harmlessVerbs leave a table that they name what it is.
 	harmlessVerbs = dataVerbs | 1<<rewrite.VerbEmpty | 1<<rewrite.VerbTruncate | 1<<rewrite.VerbShow |
 		1<<rewrite.VerbShowDiagnostics | 1<<rewrite.VerbShowTables | 1<<rewrite.VerbDescribe | 1<<rewrite.VerbExplain |
-		1<<rewrite.VerbDo | 1<<rewrite.VerbSet
+		1<<rewrite.VerbDo | 1<<rewrite.VerbSet | 1<<rewrite.VerbGetDiagnostics
 
 	// sessionVerbs change what the machine knows of the session, but no table.
 	sessionVerbs = 1<<rewrite.VerbUse | 1<<rewrite.VerbBegin | 1<<rewrite.VerbCommit | 1<<rewrite.VerbRollback |
