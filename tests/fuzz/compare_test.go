@@ -147,6 +147,8 @@ func TestCompare(t *testing.T) {
 		{"mysql", "innodb", "", []exchange{{"BEGIN", ok(0x2003, 0), ok(3, 0)}}},
 		{"mysql", "innodb", "wider-types", []exchange{{"CREATE TEMPORARY TABLE t1 (a TEXT) ENGINE=MEMORY", refuses(1163, "no"), ok(2, 0)}}},
 		{"mysql", "innodb", "", []exchange{{"CREATE TEMPORARY TABLE t1 (a TEXT) ENGINE=MEMORY", refuses(1050, "no"), ok(2, 0)}}},
+		{"mariadb-11.8", "keep", "listing-order", []exchange{{"SHOW TABLES", selects("t1", "t2"), selects("t2", "t1")}}},
+		{"mariadb", "keep", "", []exchange{{"SHOW TABLES", selects("t1", "t2"), selects("t2", "t1")}}},
 		{"mariadb", "innodb", "found-rows", []exchange{{"SELECT FOUND_ROWS()", selects("0"), selects("1")}}},
 		{"mysql", "innodb", "", []exchange{{"SELECT FOUND_ROWS()", selects("0"), selects("1")}}},
 	} {

@@ -167,6 +167,11 @@ var Known = []Difference{
 		Reason: "InnoDB counts 1 for the REPLACE of an equal row, not 2",
 	},
 	{
+		Name: "listing-order", Servers: []string{"mariadb-11.8"},
+		Match:  func(s *side, d *differential.Difference) bool { return listsTables.MatchString(s.text) && sameRows(d) },
+		Reason: "SHOW TABLES lists temporary tables in the order of their creation on the server",
+	},
+	{
 		Name: "found-rows", Strategies: converted, Servers: []string{"mariadb"},
 		Match: func(s *side, d *differential.Difference) bool {
 			return strings.Contains(s.text, "FOUND_ROWS") && data(d)
@@ -200,6 +205,7 @@ var Known = []Difference{
 }
 
 var (
+	listsTables = regexp.MustCompile(`^\s*SHOW (FULL )?TABLES\b`)
 	runsText    = regexp.MustCompile(`\b(CALL|EXECUTE)\b`)
 	columnFlags = regexp.MustCompile(`\.column\[\d+\]\.flags$`)
 	rowPath     = regexp.MustCompile(`^(result\[\d+\])\.row\[(\d+)\]`)
