@@ -32,14 +32,21 @@ func (m *Machine) undisturbed() bool {
 	return m.quiet() && (m.plain || m.owed != owedNothing && !m.rowCounted)
 }
 
-// waiting returns a parked table that has to be emptied or dropped.
+// waiting returns a parked table that has to be emptied, or else one that has to be dropped.
 func (m *Machine) waiting() *table {
+	var other *table
 	for _, t := range m.tables {
-		if t.state == stateParked && (t.condition == dirty || t.condition == doomed) {
+		if t.state != stateParked {
+			continue
+		}
+		switch t.condition {
+		case dirty:
 			return t
+		case doomed:
+			other = t
 		}
 	}
-	return nil
+	return other
 }
 
 // Background returns the next statement of ours to be sent while no command of the client is in progress, as a StepInject;

@@ -102,6 +102,16 @@ func (m *Machine) readsDiagnostics(text []byte) bool {
 	return !(m.rowCounted && rowCount && f.statement.Verb == rewrite.VerbSelect)
 }
 
+// mayWipe says whether a TRUNCATE in front of the client's statement does not show in the diagnostics.
+func (m *Machine) mayWipe(text []byte) bool {
+	const reads = 1<<rewrite.VerbShowDiagnostics | 1<<rewrite.VerbGetDiagnostics
+	f := &m.flow
+	if f.opaque || f.statement.Verbs&reads != 0 || rewrite.ReadsDiagnostics(text) {
+		return false
+	}
+	return !f.keeps || m.undisturbed()
+}
+
 // losesOwed says whether the client's statement leaves diagnostics alone, but makes it impossible to restore them later.
 func (m *Machine) losesOwed() bool {
 	const context = 1<<rewrite.VerbSet | 1<<rewrite.VerbUse
@@ -150,7 +160,6 @@ func (m *Machine) replay() (Step, bool) {
 	f := &m.flow
 	t := m.owedTable
 	here := m.find(t.key) == t
-	f.replaying = true
 	switch {
 	case m.readOnly():
 	case m.owed == owedNote:
@@ -166,8 +175,8 @@ func (m *Machine) replay() (Step, bool) {
 	case !here || t.state == stateTainted || t.touched && t.state == stateLive:
 	case m.owed == owedPlain && m.quiet() && t.condition != doomed && t.condition != stuck && t.warnings == 0 && !f.blocked:
 		m.note(Note{Kind: NoteReplay, Shape: t.shape, Name: t.key})
-		f.table = t
-		return m.empty(), true
+		f.replaying = true
+		return m.emptyAside(t), true
 	case t.state == stateParked:
 		m.note(Note{Kind: NoteReplay, Shape: t.shape, Name: t.key})
 		m.mark(t, "diagnostics")
@@ -178,7 +187,6 @@ func (m *Machine) replay() (Step, bool) {
 		return m.inject(atReplayDrop, dropSQL(t.key), ClassReplay, t), true
 	}
 	m.owed = owedNothing
-	f.replaying = false
 	return Step{}, false
 }
 
@@ -190,7 +198,7 @@ func (m *Machine) replayed(o *Outcome) {
 	m.ours(o)
 	m.owed = owedNothing
 	m.mustCommit = m.mustCommit || m.server.MariaDB && quiet && m.opened()
-	m.flow.table, m.flow.replaying = nil, false
+	m.flow.table = nil
 }
 
 // replayDropped goes on behind the DROP before a CREATE that is sent again.

@@ -1,7 +1,10 @@
 package session
 
-// empty has a table emptied before the client's command in progress goes on: a CREATE of a dirty parked table, a DROP TABLE
-// of a live one in a transaction, or a statement that reads the diagnostics behind it.
+// freshness is for how many nanoseconds an existence check is believed.
+const freshness = 5e9
+
+// empty has a table emptied: for a CREATE of a dirty parked one, for a DROP TABLE of a live one in a transaction, or, aside,
+// before a command that is about something else.
 func (m *Machine) empty() Step {
 	f := &m.flow
 	t := f.table
@@ -12,6 +15,8 @@ func (m *Machine) empty() Step {
 	switch {
 	case f.replaying:
 		class, kind = ClassReplay, StepInject
+	case f.aside:
+		kind = StepInject
 	case f.then == doRefill && t.warnings > 0:
 		kind = StepInject // its OK is not what the client has to see
 	}
@@ -20,8 +25,28 @@ func (m *Machine) empty() Step {
 	return s
 }
 
-// freshness is for how many nanoseconds an existence check is believed.
-const freshness = 5e9
+// emptyAside has a table emptied before the client's command, which is about something else.
+func (m *Machine) emptyAside(t *table) Step {
+	m.flow.table, m.flow.aside, m.flow.probed = t, true, false
+	return m.empty()
+}
+
+// endAside goes on with the client's command. A table that could not be emptied is really dropped.
+func (m *Machine) endAside(emptied bool) Step {
+	f := &m.flow
+	t := f.table
+	if emptied {
+		t.clear()
+	} else {
+		f.blocked = true
+		if t.state == stateParked {
+			t.condition = doomed
+			m.tidy(t, "reset_failed")
+		}
+	}
+	f.table, f.aside, f.replaying, f.probed = nil, false, false, false
+	return m.advance()
+}
 
 // fresh says whether nothing permanent of a name was there only just now.
 func (m *Machine) fresh(key Key, now int64) bool {
@@ -48,18 +73,15 @@ func (m *Machine) isFree(t *table, o *Outcome, maxAge, now int64) bool {
 func (m *Machine) checked(o *Outcome) Step {
 	f := &m.flow
 	t := f.table
-	if m.isFree(t, o, f.policy.MaxAge, f.now) {
-		f.probed = true
-		if f.then == doProbe {
-			return m.leaveNote()
-		}
-		return m.empty()
-	}
+	free := m.isFree(t, o, f.policy.MaxAge, f.now)
 	switch {
-	case f.replaying:
-		f.blocked = true
-		f.table, f.replaying = nil, false
-		return m.advance()
+	case free && f.then == doProbe && !f.aside:
+		return m.leaveNote()
+	case free:
+		f.probed = true
+		return m.empty()
+	case f.aside:
+		return m.endAside(false)
 	case f.then != doEmpty:
 		m.mark(t, "permanent")
 	}
@@ -71,20 +93,19 @@ func (m *Machine) checked(o *Outcome) Step {
 func (m *Machine) truncated(o *Outcome) Step {
 	f := &m.flow
 	t := f.table
-	if o.Kind == OutcomeErr {
+	switch {
+	case o.Kind == OutcomeErr:
 		return m.notTruncated(o)
+	case f.aside:
+		m.ours(o)
+		return m.endAside(true)
 	}
 	t.clear()
-	switch {
-	case f.replaying:
-		m.ours(o)
-		f.table, f.replaying = nil, false
-		return m.advance()
-	case f.then == doEmpty:
+	if f.then == doEmpty {
 		t.state, t.parked = stateParked, f.now
 		m.oneShot, m.oneShotRead = false, false // it has committed
 		m.note(Note{Kind: NotePark, Shape: t.shape, Name: t.key})
-	default:
+	} else {
 		m.revive(t)
 		if t.warnings > 0 {
 			m.ours(o)
@@ -100,25 +121,20 @@ func (m *Machine) truncated(o *Outcome) Step {
 func (m *Machine) notTruncated(o *Outcome) Step {
 	f := &m.flow
 	t := f.table
-	if !f.replaying && interrupted(o) && t.warnings == 0 {
+	if !f.aside && interrupted(o) && t.warnings == 0 {
 		m.taint(t, "interrupted") // with its rows or without them
 		m.finish(o)
 		return m.over(StepRelease)
 	}
 	m.failedTruncate(o)
-	if f.replaying {
-		if t.state == stateParked {
-			t.condition = doomed
-		}
-		f.blocked = true
-		f.table, f.replaying = nil, false
-		return m.advance()
-	}
-	if f.then == doEmpty {
+	switch {
+	case f.aside:
+		return m.endAside(false)
+	case f.then == doEmpty:
 		f.then = doForward
-		return m.advance()
+	default:
+		m.mark(t, "reset_failed")
+		f.then, f.table = doCreate, nil
 	}
-	m.mark(t, "reset_failed")
-	f.then, f.table = doCreate, nil
 	return m.advance()
 }

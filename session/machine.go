@@ -87,7 +87,9 @@ type flow struct {
 	statement   rewrite.Statement
 	handle      uint32
 	whole       bool
-	replaying   bool    // the check or TRUNCATE that is out restores diagnostics
+	aside       bool    // the check or TRUNCATE that is out is not what the command is about: see empty
+	replaying   bool    // it restores diagnostics
+	flush       bool    // dirty parked tables are emptied first: there will be no occasion soon
 	probed      bool    // nothing permanent of the table's name is there: asked in this command
 	blocked     bool    // something permanent is there: no TRUNCATE
 	opaque      bool    // what it does cannot be seen
@@ -198,6 +200,7 @@ func (m *Machine) Begin(ev *Event) Step {
 
 // plan finds out what the command comes to. It writes nothing but the flow and the marks of tables that rest clears.
 func (m *Machine) plan(ev *Event) {
+	m.retry(ev)
 	switch ev.Kind {
 	case EventQuery:
 		m.planText(ev.Text, ev)
@@ -223,7 +226,6 @@ func (m *Machine) plan(ev *Event) {
 			m.flow.then = doRaw
 		}
 	}
-	m.retry(ev)
 }
 
 // start makes the decisions of plan final.
@@ -325,6 +327,9 @@ func (m *Machine) advance() Step {
 		if step, ok := m.replay(); ok {
 			return step
 		}
+	}
+	if t := m.waiting(); f.flush && t != nil && t.condition == dirty {
+		return m.emptyAside(t)
 	}
 	switch f.then {
 	case doCreate:

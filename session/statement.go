@@ -69,6 +69,10 @@ func (m *Machine) planText(text []byte, ev *Event) {
 	if m.owed != owedNothing && f.keeps && m.losesOwed() {
 		f.reads = true
 	}
+	f.flush = m.endsQuiet() && m.mayWipe(text)
+	if m.server.MariaDB && (f.flush || m.anySettle()) {
+		f.keeps = !clears(s, text) // what is sent first may leave warnings that it keeps
+	}
 	if s.Has(rewrite.VerbFlush) {
 		f.locks = rewrite.Mentions(text, "lock") || rewrite.Mentions(text, "export")
 	}
@@ -76,6 +80,16 @@ func (m *Machine) planText(text []byte, ev *Event) {
 		(s.Has(rewrite.VerbShowTables) || rewrite.ReadsTables(text)) {
 		m.settleAll("listed")
 	}
+}
+
+// endsQuiet says whether behind the client's statement there will be no occasion to empty tables, while there is one now.
+func (m *Machine) endsQuiet() bool {
+	const stays = 1<<rewrite.VerbCommit | 1<<rewrite.VerbRollback | 1<<rewrite.VerbCreateTemporary | 1<<rewrite.VerbDropTable
+	if len(m.tables) == 0 || !m.quiet() {
+		return false
+	}
+	s := m.flow.statement
+	return s.Has(rewrite.VerbBegin) || m.status&statusAutocommit == 0 && s.Verbs&^stays != 0
 }
 
 // planSingle plans a single statement whose text is there as a whole and can be seen through.
