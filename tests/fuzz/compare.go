@@ -36,6 +36,7 @@ type judge struct {
 
 // side is what known differences depend on, of one connection.
 type side struct {
+	mariadb         bool
 	text            string            // of the present step, in upper case; of an execution that of its statement
 	texts           map[string]string // of prepared statements by their names
 	direct, proxied uint16            // last status flags
@@ -47,6 +48,7 @@ type side struct {
 	partial         bool              // a statement of several rows has failed
 	generates       bool              // there was an AUTO_INCREMENT column
 	gaps            bool              // its values are known to differ
+	unsafe          bool              // a statement was unsafe to be logged as a statement
 	readOnce        bool              // SET TRANSACTION READ ONLY was given
 }
 
@@ -54,6 +56,10 @@ type side struct {
 func Compare(server, strategy string, direct, proxied *outcome) Verdict {
 	j := &judge{server: server, strategy: strategy, known: map[string]int{}, sides: map[string]*side{}}
 	v := Verdict{Known: j.known, Codes: direct.codes()}
+	if direct.equal(proxied) {
+		v.Compared = len(direct.events)
+		return v
+	}
 	for i := range direct.events {
 		unexplained, ends := j.step(&direct.events[i], &proxied.events[i])
 		v.Compared++
@@ -65,6 +71,20 @@ func Compare(server, strategy string, direct, proxied *outcome) Verdict {
 	return v
 }
 
+// equal tells whether two runs went the same to the last byte.
+func (o *outcome) equal(p *outcome) bool {
+	for i := range o.events {
+		if d, p := &o.events[i], &p.events[i]; !d.skipped && !d.equal(p) {
+			return false
+		}
+	}
+	return slices.Equal(o.state, p.state)
+}
+
+func (e *event) equal(p *event) bool {
+	return e.failure == p.failure && bytes.Equal(e.reply.Raw, p.reply.Raw)
+}
+
 // step returns the unexplained differences of a step, and whether the comparison ends behind it.
 func (j *judge) step(direct, proxied *event) (unexplained []differential.Difference, ends bool) {
 	if direct.skipped || direct.silent && direct.failure == proxied.failure {
@@ -72,9 +92,9 @@ func (j *judge) step(direct, proxied *event) (unexplained []differential.Differe
 	}
 	s := j.side(direct.step)
 	s.begin(direct.step)
-	if direct.failure != proxied.failure || !bytes.Equal(direct.reply.Raw, proxied.reply.Raw) {
+	if !direct.equal(proxied) {
 		d, p := fields(direct), fields(proxied)
-		s.states = tracksTransaction(direct) && tracksTransaction(proxied) && !bytes.Equal(last(direct).State, last(proxied).State)
+		s.states = transactionless(direct) == transactionless(proxied)
 		for _, difference := range differential.Compare([]differential.Event{d}, []differential.Event{p}) {
 			difference.Server, difference.Strategy, difference.Variant = j.server, j.strategy, "fuzz"
 			switch name, end := j.explain(s, &difference); {
@@ -94,17 +114,11 @@ func (j *judge) step(direct, proxied *event) (unexplained []differential.Differe
 	return unexplained, ends
 }
 
-// tracksTransaction tells whether an event's reply says nothing of the session's state but whether BEGIN has opened a
-// transaction, or not even that, and has no info besides.
-func tracksTransaction(e *event) bool {
-	if len(last(e).Info) > 0 {
-		return false
-	}
-	switch string(last(e).State) {
-	case "", "\x05\t\b________", "\x05\t\bT_______":
-		return true
-	}
-	return false
+var trackedTransaction = regexp.MustCompile(`\x05\t\x08[T_]_{7}`)
+
+// transactionless is what an event's reply tells of the session's state besides whether BEGIN has opened a transaction.
+func transactionless(e *event) string {
+	return trackedTransaction.ReplaceAllString(string(last(e).State), "")
 }
 
 // state compares what is left in the databases.
@@ -134,7 +148,7 @@ func (j *judge) state(direct, proxied []string) []differential.Difference {
 func (j *judge) side(step *differential.Step) *side {
 	s := j.sides[step.Conn]
 	if s == nil {
-		s = &side{texts: map[string]string{}, direct: mysql.SERVER_STATUS_AUTOCOMMIT, proxied: mysql.SERVER_STATUS_AUTOCOMMIT}
+		s = &side{mariadb: strings.HasPrefix(j.server, "mariadb"), texts: map[string]string{}, direct: mysql.SERVER_STATUS_AUTOCOMMIT, proxied: mysql.SERVER_STATUS_AUTOCOMMIT}
 		j.sides[step.Conn] = s
 	}
 	return s
@@ -223,11 +237,13 @@ func (s *side) begin(step *differential.Step) {
 
 var (
 	readsDiagnostics = regexp.MustCompile(`WARNINGS|ERRORS|GET DIAGNOSTICS|WARNING_COUNT|ERROR_COUNT|ROW_COUNT`)
-	keepsDiagnostics = regexp.MustCompile(`^\s*(SET|USE|SAVEPOINT|RELEASE|DO|DEALLOCATE)\b`) // on MariaDB
+	// On MariaDB, these leave the list of warnings alone.
+	keepsDiagnostics = regexp.MustCompile(`^\s*(SET|USE|SAVEPOINT|RELEASE|ROLLBACK|COMMIT|BEGIN|START|DO|PREPARE|DEALLOCATE|XA|UNLOCK|SELECT [^F]*$)\b`)
 	severalRows      = regexp.MustCompile(`(?s)\b(INSERT|REPLACE)\b.*(SELECT|\),\s*\()|\bUPDATE\b|\bLOAD\b|\bCALL\b|\bEXECUTE\b`)
 	insertsRows      = regexp.MustCompile(`\b(INSERT|REPLACE|LOAD|CALL|EXECUTE)\b`)
 	leavesGaps       = regexp.MustCompile(`(?s)\b(INSERT|REPLACE)\b.*(SELECT|IGNORE|DUPLICATE)|\b(CALL|EXECUTE|LOAD)\b`)
 	isRollback       = regexp.MustCompile(`(^|;)\s*(XA )?ROLLBACK\b`)
+	unsafe           = regexp.MustCompile(`\b(LOAD|SELECT|CALL|EXECUTE|LIMIT)\b|@`)
 	preparesText     = regexp.MustCompile(`(?s)^PREPARE (\w+) FROM '(.*)'$`)
 	executesText     = regexp.MustCompile(`^EXECUTE (\w+)$`)
 	oneShotRead      = regexp.MustCompile(`SET TRANSACTION.*READ ONLY|@@TRANSACTION_READ_ONLY|@@TX_READ_ONLY|CALL|EXECUTE`)
@@ -238,7 +254,7 @@ func (s *side) finish(direct, proxied *event) {
 	reads := readsDiagnostics.MatchString(s.text)
 	if reads {
 		s.copied = s.copied || s.warned && strings.Contains(s.text, "GET DIAGNOSTICS")
-	} else if s.text != "" && !keepsDiagnostics.MatchString(s.text) {
+	} else if s.text != "" && !(s.mariadb && keepsDiagnostics.MatchString(s.text)) {
 		s.warned, s.counted = false, false
 	}
 	d, p := warnings(direct), warnings(proxied)
@@ -259,6 +275,7 @@ func (s *side) finish(direct, proxied *event) {
 	if s.generates && (failed && insertsRows.MatchString(s.text) || leavesGaps.MatchString(s.text)) {
 		s.gaps = true
 	}
+	s.unsafe = s.unsafe || unsafe.MatchString(s.text)
 	s.readOnce = s.readOnce || oneShotRead.MatchString(s.text)
 	if status, ok := direct.reply.Status(); ok {
 		s.direct = status

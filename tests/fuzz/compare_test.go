@@ -117,6 +117,8 @@ func TestCompare(t *testing.T) {
 		{"mariadb", "keep", "", []exchange{{"SELECT FROM", refuses(1064, "syntax near 'FROM x' at line 1"), refuses(1064, "syntax near 'FROM' at line 1")}}},
 		{"mariadb", "keep", "row-count", []exchange{same("PREPARE s FROM 'SELECT ROW_COUNT()'", ok(2, 0)), {"EXECUTE s", selects("-1"), selects("0")}}},
 		{"mariadb", "keep", "", []exchange{same("PREPARE s FROM 'SELECT 1'", ok(2, 0)), {"EXECUTE s", selects("-1"), selects("0")}}},
+		{"mariadb", "keep", "row-format", []exchange{same("LOAD DATA LOCAL INFILE 'x' INTO TABLE t1", ok(2, 0)), {"DELETE FROM t2", ok(2, 0), ok(0x22, 0)}}},
+		{"mariadb", "keep", "", []exchange{{"DELETE FROM t2", ok(2, 0), ok(0x22, 0)}}},
 		{"mariadb", "innodb", "update-info", []exchange{{"UPDATE t1 SET a = 1", info(""), info("Rows matched: 0  Changed: 0  Warnings: 0")}}},
 		{"mariadb", "innodb", "", []exchange{{"UPDATE t1 SET a = 1", info(""), info("Rows matched: 1  Changed: 0  Warnings: 0")}}},
 		{"mariadb", "innodb", "rollback-1196", rollback},

@@ -110,7 +110,7 @@ func TestFuzzFinds(t *testing.T) {
 	set(t, "rapid.nofailfile", "true")
 	set(t, "rapid.shrinktime", "1s")
 	s := startServer(t, "mariadb")
-	c := newCampaign(s, tamper(t, s.Address, "Unknown table", "unknown table"), "mariadb", "keep", 20)
+	c := newCampaign(s, []string{tamper(t, s.Address, "Unknown table", "unknown table")}, "mariadb", "keep", 20)
 	c.run()
 	for _, err := range c.errors {
 		t.Error(err)
@@ -175,18 +175,30 @@ func set(t *testing.T, name, value string) {
 	}
 }
 
+// proxies are the settings of the proxies that the workers of one campaign share: as they come, and such that tables are given
+// back all the time.
+var proxies = [][]string{
+	{},
+	{"TMPPROXY_REWRITE_MAX_PARKED=2", "TMPPROXY_REWRITE_PARK_TTL=5ms", "TMPPROXY_REWRITE_MAX_AGE=50ms", "TMPPROXY_RELAY_DRIVER=pump"},
+}
+
 func fuzz(t *testing.T, s *server.Server, flavour, strategy string) {
-	p, err := process.Start(context.Background(), s.Address, append([]string{
-		"TMPPROXY_REWRITE_STRATEGY=" + strategy, "TMPPROXY_LOG_LEVEL=error"}, strings.Fields(*settings)...)...)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() {
-		if err := p.Stop(); err != nil {
-			t.Error(err)
+	var running []*process.Process
+	var addresses []string
+	for _, own := range proxies {
+		p, err := process.Start(context.Background(), s.Address, slices.Concat(
+			[]string{"TMPPROXY_REWRITE_STRATEGY=" + strategy, "TMPPROXY_LOG_LEVEL=error"}, own, strings.Fields(*settings))...)
+		if err != nil {
+			t.Fatal(err)
 		}
-	}()
-	c := newCampaign(s, p.Address, flavour, strategy, int64(*sequences))
+		defer func() {
+			if err := p.Stop(); err != nil {
+				t.Error(err)
+			}
+		}()
+		running, addresses = append(running, p), append(addresses, p.Address)
+	}
+	c := newCampaign(s, addresses, flavour, strategy, int64(*sequences))
 	if *replay != "" {
 		c.replay(t)
 		return
@@ -196,7 +208,10 @@ func fuzz(t *testing.T, s *server.Server, flavour, strategy string) {
 	}
 	c.run()
 	took := time.Since(c.began)
-	counts := metrics(t, p)
+	counts := map[string]float64{}
+	for _, p := range running {
+		addMetrics(t, p, counts)
+	}
 	t.Logf("%s, %s: %d sequences, %d statements, %.0f sequences a second, %.0f reuses per 1000 sequences, %d findings",
 		flavour, strategy, c.sequences.Load(), c.statements.Load(), float64(c.sequences.Load())/took.Seconds(),
 		1000*counts["tmpproxy_reuses_total"]/float64(max(1, c.sequences.Load())), len(c.findings))
@@ -227,7 +242,7 @@ func (c *campaign) replay(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r, err := NewRunner(c.server, c.address, 0)
+	r, err := NewRunner(c.server, c.addresses[0], 0)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -256,30 +271,28 @@ func list(counts map[string]int) string {
 	return strings.TrimSuffix(b.String(), ", ")
 }
 
-// metrics reads the proxy's counters.
-func metrics(t *testing.T, p *process.Process) map[string]float64 {
+// addMetrics adds a proxy's counters to others.
+func addMetrics(t *testing.T, p *process.Process, counts map[string]float64) {
 	t.Helper()
 	page, err := p.Get("/metrics")
 	if err != nil {
 		t.Fatal(err)
 	}
-	counts := map[string]float64{}
 	lines := bufio.NewScanner(strings.NewReader(page))
 	for lines.Scan() {
 		var value float64
 		if at := strings.LastIndexByte(lines.Text(), ' '); at > 0 {
 			if _, err := fmt.Sscan(lines.Text()[at+1:], &value); err == nil {
-				counts[lines.Text()[:at]] = value
+				counts[lines.Text()[:at]] += value
 			}
 		}
 	}
-	return counts
 }
 
 // campaign is the fuzzing of one server with one strategy.
 type campaign struct {
 	server                *server.Server
-	address               string
+	addresses             []string // of proxies
 	flavour, strategy     string
 	began, until          time.Time
 	wanted                int64
@@ -292,9 +305,9 @@ type campaign struct {
 	errors   []error
 }
 
-func newCampaign(s *server.Server, address, flavour, strategy string, wanted int64) *campaign {
+func newCampaign(s *server.Server, addresses []string, flavour, strategy string, wanted int64) *campaign {
 	return &campaign{
-		server: s, address: address, flavour: flavour, strategy: strategy, began: time.Now(), wanted: wanted,
+		server: s, addresses: addresses, flavour: flavour, strategy: strategy, began: time.Now(), wanted: wanted,
 		known: map[string]int{}, findings: map[string]*finding{},
 	}
 }
@@ -360,7 +373,7 @@ func (c *campaign) fail(err error) {
 
 // work runs sequences until the campaign is over.
 func (c *campaign) work(n int) {
-	r, err := NewRunner(c.server, c.address, n)
+	r, err := NewRunner(c.server, c.addresses[n%len(c.addresses)], n)
 	if err != nil {
 		c.fail(err)
 		return

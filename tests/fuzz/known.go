@@ -48,7 +48,7 @@ var Known = []Difference{
 	{
 		Name: "transaction-state", Servers: []string{"mysql"},
 		Match: func(s *side, d *differential.Difference) bool {
-			return transactionState.MatchString(d.Path) && s.states
+			return s.states && tellsState(d)
 		},
 		Flags:      mysql.SERVER_SESSION_STATE_CHANGED,
 		MatchFlags: func(s *side, direct, proxied uint16) bool { return s.states },
@@ -115,6 +115,13 @@ var Known = []Difference{
 			return runsText.MatchString(s.text) && strings.Contains(s.text, "ROW_COUNT") && data(d)
 		},
 		Reason: "ROW_COUNT() in a CALL or EXECUTE before which a parked table was dropped",
+	},
+	{
+		Name: "row-format", Servers: []string{"mariadb"},
+		Flags:      mysql.SERVER_STATUS_NO_INDEX_USED,
+		MatchFlags: func(s *side, direct, proxied uint16) bool { return s.unsafe && strings.Contains(s.text, "DELETE") },
+		Reason: "behind a statement that is unsafe to be logged as a statement, MariaDB goes over to row format, in which DELETE goes row by row, " +
+			"until the session has no temporary table any more; a parked one counts",
 	},
 	{
 		Name: "engine-name", Strategies: converted,
@@ -211,9 +218,7 @@ var (
 	rowPath     = regexp.MustCompile(`^(result\[\d+\])\.row\[(\d+)\]`)
 	engine      = regexp.MustCompile(`(?i)ENGINE=\w+( USING HASH)?| USING HASH|\b(MEMORY|HEAP|MyISAM|InnoDB)\b`)
 	writes      = regexp.MustCompile(`\b(INSERT|REPLACE|UPDATE|DELETE|LOAD|CALL|EXECUTE|COMMIT)\b|AS SELECT`)
-	// transactionState are the fields that an OK has only for the state of the session.
-	transactionState = regexp.MustCompile(`\.end\.(info|state)$`)
-	isDDL            = regexp.MustCompile(`^\s*(CREATE|DROP|ALTER|RENAME)\b`)
+	isDDL       = regexp.MustCompile(`^\s*(CREATE|DROP|ALTER|RENAME)\b`)
 )
 
 // data matches rows, the number of rows and what a statement counts, but no error and no warning.
@@ -230,6 +235,11 @@ var nearText = regexp.MustCompile(`^(.* near ')(.*)(' at line \d+")$`)
 func quotesMore(direct, proxied string) bool {
 	d, p := nearText.FindStringSubmatch(direct), nearText.FindStringSubmatch(proxied)
 	return d != nil && p != nil && d[1] == p[1] && d[3] == p[3] && strings.HasPrefix(d[2], p[2])
+}
+
+// tellsState matches the state of a session, and the empty info that an OK has only for its sake.
+func tellsState(d *differential.Difference) bool {
+	return strings.HasSuffix(d.Path, ".state") || strings.HasSuffix(d.Path, ".info") && strings.Trim(d.Direct+d.Proxied, `"`) == "(absent)"
 }
 
 var warningsInfo = regexp.MustCompile(`^(.* Warnings: )(\d+)"$`)

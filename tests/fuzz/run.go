@@ -174,6 +174,8 @@ func (r *Runner) run(s *Sequence, address string, earlier *outcome) (*outcome, e
 	// Sessions may go on with the old default of a database that was altered by another one.
 	alters := s.mentions(altersDatabase)
 	run.fresh = r.Fresh || alters
+	// What the first connection may hold is of interest to the second one alone.
+	run.watches = earlier == nil && slices.ContainsFunc(s.Steps, func(step differential.Step) bool { return step.Conn != "a" })
 	run.names = strings.NewReplacer("~", fmt.Sprintf("_%05d", r.sequence), "^", r.worker)
 	o, err := run.steps(earlier)
 	run.release(err != nil)
@@ -196,6 +198,7 @@ type run struct {
 	clients  map[string]*client
 	fresh    bool // no connections of earlier runs, none for later ones
 	lost     map[string]bool
+	watches  bool   // the three below are kept
 	status   uint16 // of a's last reply
 	locked   bool   // a has locked tables
 	failed   bool   // a's last reply was an error, which tells no status
@@ -288,16 +291,23 @@ func (r *run) release(abandon bool) {
 func (r *run) outOfTurn(s *differential.Step) bool {
 	c := r.clients[s.Conn]
 	out := c != nil && c.sent > 0
+	name, _, _ := strings.Cut(s.Text, " ")
+	prepared := false
+	if c != nil {
+		_, prepared = c.statements[name]
+	}
 	switch s.Verb {
 	case send:
 		return false
 	case receive:
 		return !out
 	case execute:
-		// MySQL 9.7 answers an execution without a cursor that follows one with a cursor with column definitions and an OK,
-		// behind which clients wait for rows.
-		name, _, _ := strings.Cut(s.Text, " ")
-		return out || c != nil && c.cursors[name]
+		// No client executes what it could not prepare: how that adds to the list of warnings is not of interest. And MySQL 9.7
+		// answers an execution without a cursor that follows one with a cursor with column definitions and an OK, behind which
+		// clients wait for rows.
+		return out || c != nil && c.cursors[name] || !prepared
+	case cursor:
+		return out || !prepared
 	}
 	return out
 }
@@ -317,7 +327,7 @@ var (
 
 // watch keeps track of what the first connection may hold.
 func (r *run) watch(s *differential.Step, reply *rawclient.Reply) {
-	if s.Conn != "a" {
+	if !r.watches || s.Conn != "a" {
 		return
 	}
 	r.failed = reply.Err() != nil
