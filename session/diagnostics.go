@@ -34,13 +34,17 @@ func clears(s rewrite.Statement, text []byte) bool {
 	case s.Verbs&(1<<rewrite.VerbCreate|1<<rewrite.VerbDrop) != 0:
 		return rewrite.Mentions(text, "view") || rewrite.Mentions(text, "index")
 	case s.Has(rewrite.VerbShow):
-		return slices.ContainsFunc(tableShows, func(w string) bool { return rewrite.Mentions(text, w) })
+		mentions := func(w string) bool { return rewrite.Mentions(text, w) }
+		return slices.ContainsFunc(tableShows, mentions) && !slices.ContainsFunc(serverShows, mentions)
 	}
 	return false
 }
 
-// tableShows are words of the SHOWs that use tables.
-var tableShows = []string{"table", "columns", "fields", "index", "indexes", "keys", "variables"}
+// The words of the SHOWs that use tables, and those of others that have one of these too.
+var (
+	tableShows  = []string{"table", "columns", "fields", "index", "indexes", "keys", "variables", "status"}
+	serverShows = []string{"master", "slave", "slaves", "replica", "engine", "binary", "binlog"}
+)
 
 // owe notes that the client's command was answered without sending anything.
 func (m *Machine) owe(o owed, t *table) {
@@ -109,7 +113,7 @@ func (m *Machine) mayWipe(text []byte) bool {
 	if f.opaque || f.statement.Verbs&reads != 0 || rewrite.ReadsDiagnostics(text) {
 		return false
 	}
-	return !f.keeps || m.undisturbed()
+	return !f.keeps || m.owed != owedNothing // ROW_COUNT() is the statement's own afterwards
 }
 
 // losesOwed says whether the client's statement leaves diagnostics alone, but makes it impossible to restore them later.
