@@ -342,6 +342,9 @@ func outline(t *testing.T, text string) string {
 		stream = append(stream, p...)
 	}
 	b := bytes.NewBufferString(identified.FindString(first))
+	if strings.Contains(first, fmt.Sprintf("command=%#02x ", mysql.COM_PROCESS_INFO)) {
+		return b.String() // its rows are whoever is connected
+	}
 	for len(stream) >= 4 {
 		n := int(stream[0]) | int(stream[1])<<8 | int(stream[2])<<16
 		if len(stream) < 4+n {
