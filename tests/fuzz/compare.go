@@ -38,6 +38,7 @@ type judge struct {
 type side struct {
 	mariadb         bool
 	text            string            // of the present step, in upper case; of an execution that of its statement
+	sent            []string          // statements whose replies are out
 	texts           map[string]string // of prepared statements by their names
 	direct, proxied uint16            // last status flags
 	warned          bool              // the lists of warnings are known to differ
@@ -87,11 +88,14 @@ func (e *event) equal(p *event) bool {
 
 // step returns the unexplained differences of a step, and whether the comparison ends behind it.
 func (j *judge) step(direct, proxied *event) (unexplained []differential.Difference, ends bool) {
-	if direct.skipped || direct.silent && direct.failure == proxied.failure {
+	if direct.skipped {
 		return nil, false
 	}
 	s := j.side(direct.step)
 	s.begin(direct.step)
+	if direct.silent && direct.failure == proxied.failure {
+		return nil, false
+	}
 	if !direct.equal(proxied) {
 		d, p := fields(direct), fields(proxied)
 		s.states = transactionless(direct) == transactionless(proxied)
@@ -217,7 +221,12 @@ func (j *judge) explainStatus(s *side, d *differential.Difference) (name string,
 func (s *side) begin(step *differential.Step) {
 	word, rest, _ := strings.Cut(step.Text, " ")
 	switch step.Verb {
-	case query, send:
+	case send:
+		s.sent = append(s.sent, strings.ToUpper(step.Text))
+		s.text = ""
+	case receive:
+		s.text, s.sent = s.sent[0], s.sent[1:]
+	case query:
 		s.text = strings.ToUpper(step.Text)
 		if m := preparesText.FindStringSubmatch(s.text); m != nil {
 			s.texts["TEXT "+m[1]] = m[2]
@@ -229,7 +238,6 @@ func (s *side) begin(step *differential.Step) {
 		s.text = ""
 	case execute, cursor, fetch:
 		s.text = s.texts[word]
-	case receive:
 	default:
 		s.text = ""
 	}

@@ -176,10 +176,10 @@ func set(t *testing.T, name, value string) {
 }
 
 // proxies are the settings of the proxies that the workers of one campaign share: as they come, and such that tables are given
-// back all the time.
+// back often.
 var proxies = [][]string{
 	{},
-	{"TMPPROXY_REWRITE_MAX_PARKED=2", "TMPPROXY_REWRITE_PARK_TTL=5ms", "TMPPROXY_REWRITE_MAX_AGE=50ms", "TMPPROXY_RELAY_DRIVER=pump"},
+	{"TMPPROXY_REWRITE_MAX_PARKED=1", "TMPPROXY_REWRITE_PARK_TTL=1s", "TMPPROXY_REWRITE_MAX_AGE=1s", "TMPPROXY_RELAY_DRIVER=pump"},
 }
 
 func fuzz(t *testing.T, s *server.Server, flavour, strategy string) {
