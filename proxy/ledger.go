@@ -31,7 +31,6 @@ type ledger struct {
 	metrics *metrics
 	now     func() int64
 	maxAge  atomic.Int64
-	checks  atomic.Int64 // checks of names older than this do not count
 
 	mu     sync.Mutex
 	shapes generations[string, *shapeRecord]
@@ -101,9 +100,6 @@ func (l *ledger) Name(key session.Key) session.NameState {
 		s = *n
 	}
 	l.mu.Unlock()
-	if s.Checked <= l.checks.Load() {
-		s.Checked = 0
-	}
 	if b := l.bodies.Load(); b != nil {
 		s.Routine = b.mentions(key.Name)
 	}
@@ -147,16 +143,6 @@ func (l *ledger) Note(n session.Note) {
 		return
 	case session.NoteBlockName:
 		l.name(n.Name).Native = n.Until
-		return
-	case session.NoteChecked:
-		l.name(n.Name).Checked = n.Until
-		return
-	case session.NoteForgetChecks:
-		if n.Name == (session.Key{}) {
-			l.checks.Store(l.now())
-		} else if s, ok := l.names.get(n.Name, size(n.Name)); ok {
-			s.Checked = 0
-		}
 		return
 	}
 	if n.Shape == "" {

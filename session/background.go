@@ -78,7 +78,7 @@ func (m *Machine) Background(now int64, p *Policy) (Step, bool) {
 	switch {
 	case t.condition == doomed:
 		return m.send(atSettle, dropSQL(t.key), ClassSettle, t)
-	case b.probed != t && !m.fresh(t.key, now):
+	case b.probed != t:
 		return m.send(atCheck, checkSQL(t.key), ClassCheck, t)
 	}
 	return m.send(atTruncate, truncateSQL(t.key), ClassReset, t)

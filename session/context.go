@@ -374,8 +374,10 @@ func (m *Machine) follow(o *Outcome) {
 	}
 	if f.opaque && m.ran(o) {
 		m.newEpoch()
-		moves := s.Verbs&(1<<rewrite.VerbExecute|1<<rewrite.VerbCompound) != 0 && m.server.MariaDB
-		if moves || s.Doubtful && s.Verb != rewrite.VerbPrepare || s.Verb == rewrite.VerbUnknown {
+		// The verbs are those of every reading of an executable comment.
+		unread := s.Doubtful && !s.Executable && s.Verb != rewrite.VerbPrepare
+		runs := s.Verbs&(1<<rewrite.VerbExecute|1<<rewrite.VerbCompound) != 0 && m.server.MariaDB
+		if unread || runs || s.Verbs&(1<<rewrite.VerbUse|1<<rewrite.VerbUnknown) != 0 {
 			m.unknownSchema()
 		}
 	}

@@ -113,8 +113,9 @@ func (m *Machine) nameReason(key Key) string {
 	case n.Routine && f.policy.Routines == RoutinesScan:
 		return reasonRoutine
 	}
-	if f.policy.Routines == RoutinesNone {
-		if _, any := m.ledger.Routines(); any {
+	if f.policy.Routines != RoutinesVisible {
+		known, any := m.ledger.Routines()
+		if f.policy.Routines == RoutinesNone && any || f.policy.Routines == RoutinesScan && !known {
 			return reasonRoutines
 		}
 	}

@@ -1,14 +1,12 @@
 package session
 
-// freshness is for how many nanoseconds an existence check is believed.
-const freshness = 5e9
-
 // empty has a table emptied: for a CREATE of a dirty parked one, for a DROP TABLE of a live one in a transaction, or, aside,
-// before a command that is about something else.
+// before a command that is about something else. What an earlier check found does not count: a trigger or a view's function may
+// have dropped the table unseen, and another session may have made a permanent one.
 func (m *Machine) empty() Step {
 	f := &m.flow
 	t := f.table
-	if !f.probed && !m.fresh(t.key, f.now) {
+	if !f.probed {
 		return m.inject(atCheck, checkSQL(t.key), ClassCheck, t)
 	}
 	class, kind := ClassReset, StepReplace
@@ -48,12 +46,6 @@ func (m *Machine) endAside(emptied bool) Step {
 	return m.advance()
 }
 
-// fresh says whether nothing permanent of a name was there only just now.
-func (m *Machine) fresh(key Key, now int64) bool {
-	c := m.ledger.Name(key).Checked
-	return c != 0 && now-c < freshness
-}
-
 // isFree takes over the outcome of an existence check: whether nothing permanent has the table's name. If something has,
 // or it cannot be told, the name is left alone.
 func (m *Machine) isFree(t *table, o *Outcome, maxAge, now int64) bool {
@@ -62,7 +54,6 @@ func (m *Machine) isFree(t *table, o *Outcome, maxAge, now int64) bool {
 		m.status, m.known = o.Status, true
 	}
 	if o.Kind == OutcomeErr && o.Code == errNoSuchTable {
-		m.note(Note{Kind: NoteChecked, Shape: t.shape, Name: t.key, Until: now})
 		return true
 	}
 	m.note(Note{Kind: NoteBlockName, Shape: t.shape, Name: t.key, Until: until(maxAge, now)})

@@ -59,14 +59,8 @@ func (l *memory) Note(n Note) {
 	switch n.Kind {
 	case NoteSeen:
 		l.name(n.Name).Seen = true
-	case NoteChecked:
-		l.name(n.Name).Checked = n.Until
 	case NoteBlockName:
 		l.name(n.Name).Native = n.Until
-	case NoteForgetChecks:
-		for _, s := range l.names {
-			s.Checked = 0
-		}
 	case NoteProved:
 		s.Proved = true
 	case NoteBlockShape:
@@ -88,7 +82,7 @@ func (l *memory) Note(n Note) {
 var noteNames = [...]string{
 	NoteCycle: "cycle", NoteSeen: "seen", NoteReuse: "reuse", NotePark: "park", NoteSettle: "settle", NoteReplay: "replay",
 	NoteFallback: "fallback", NoteHazard: "hazard", NoteProved: "proved", NoteBlockShape: "block_shape",
-	NoteBlockName: "block_name", NoteChecked: "checked", NoteForgetChecks: "forget_checks", NoteTaint: "taint",
+	NoteBlockName: "block_name", NoteTaint: "taint",
 }
 
 func (n Note) String() string {

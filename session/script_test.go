@@ -91,7 +91,7 @@ type world struct {
 	proxied *server
 	direct  *server
 	now     int64
-	foreign map[string]int64 // when another session last ran a DDL
+	foreign bool // another session has run a DDL since our last existence check
 
 	// of the command in progress
 	command   command
@@ -119,7 +119,7 @@ type stats struct {
 
 func newWorld(s setup, tracing bool) *world {
 	convert, _ := rewrite.ParseEngineSet([]string{"MEMORY", "MyISAM"})
-	w := &world{setup: s, l: newMemory(), foreign: map[string]int64{}, now: int64(time.Hour), tracing: tracing}
+	w := &world{setup: s, l: newMemory(), now: int64(time.Hour), tracing: tracing}
 	w.policy = &Policy{
 		Strategy: s.strategy, Convert: convert, Strict: s.strict, MaxStatement: 1 << 16, MaxParked: s.maxParked,
 		ParkTTL: int64(10 * time.Minute), MaxAge: int64(time.Hour),
@@ -211,7 +211,7 @@ func (w *world) do(c command, st *stats) string {
 		for _, s := range []*server{w.proxied, w.direct} {
 			otherSession(s, c.text)
 		}
-		w.foreign[c.text] = w.now
+		w.foreign = true
 		return ""
 	}
 	if w.skip(c) {
@@ -584,10 +584,11 @@ func (w *world) ours(step Step, c command) string {
 	after := look()
 	switch st.op {
 	case opTruncate:
-		if k := s.key(st.names[0]); (s.permanent[k] != nil || s.views[k]) && !w.unaware() {
+		if k := s.key(st.names[0]); (s.permanent[k] != nil || s.views[k]) && !w.foreign {
 			return fmt.Sprintf("P4: TRUNCATE of ours, and there is a permanent %v", k)
 		}
 	case opShowCreateView:
+		w.foreign = false
 	case opDropTable:
 		if !st.temporary {
 			return "ours: DROP without TEMPORARY"
@@ -615,16 +616,6 @@ func (w *world) ours(step Step, c command) string {
 		s.warnings, s.rowCount = []string{"error 1205"}, -1
 	}
 	return s.failure
-}
-
-// unaware says whether an existence check may be believed that is older than what another session did.
-func (w *world) unaware() bool {
-	for _, at := range w.foreign {
-		if w.now-at < freshness {
-			return true
-		}
-	}
-	return false
 }
 
 // background sends what is to be sent behind a command.

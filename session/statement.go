@@ -30,10 +30,6 @@ const (
 	// settledVerbs leave the transaction what it is, even if they fail.
 	settledVerbs = 1<<rewrite.VerbUse | 1<<rewrite.VerbSet | 1<<rewrite.VerbShow | 1<<rewrite.VerbShowDiagnostics |
 		1<<rewrite.VerbSavepoint | 1<<rewrite.VerbRelease | 1<<rewrite.VerbRollbackTo | 1<<rewrite.VerbDescribe
-
-	// permanentVerbs may make a permanent table or view appear under a name.
-	permanentVerbs = 1<<rewrite.VerbCreateTable | 1<<rewrite.VerbCreate | 1<<rewrite.VerbRename | 1<<rewrite.VerbAlterTable |
-		routineVerbs
 )
 
 // planText plans a statement. ev is nil for a prepared one, which is never answered or replaced.
@@ -201,9 +197,6 @@ func (m *Machine) finish(o *Outcome) {
 	m.dropped(o)
 	m.taintTables(o)
 	m.afterCommit(o)
-	if f.kind != EventPrepare && f.statement.Verbs&permanentVerbs != 0 && m.ran(o) {
-		m.note(Note{Kind: NoteForgetChecks})
-	}
 }
 
 // afterCommit notes that what is too old may be settled now.

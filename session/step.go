@@ -153,7 +153,6 @@ type ShapeState struct {
 // NameState is what the process knows of a table's name on this server.
 type NameState struct {
 	Seen    bool  // a cycle of this name was completed in this process
-	Checked int64 // when (Event.Now) no permanent table or view of this name existed; 0: not known
 	Native  int64 // until when cycles of this name are left alone
 	Routine bool  // RoutinesScan: the body of a routine or trigger mentions it
 }
@@ -162,20 +161,18 @@ type NameState struct {
 type NoteKind uint8
 
 const (
-	NoteCycle        NoteKind = iota // a managed cycle began: a CREATE was taken part in
-	NoteSeen                         // a cycle of Name was completed: NameState.Seen
-	NoteReuse                        // a CREATE was answered from a parked table
-	NotePark                         // a DROP was answered by parking
-	NoteSettle                       // a parked table was really dropped; Reason
-	NoteReplay                       // diagnostics had to be restored by a real statement
-	NoteFallback                     // a CREATE was left to the server; Reason
-	NoteHazard                       // a difference of conversion may have shown; Reason
-	NoteProved                       // ShapeState.Proved
-	NoteBlockShape                   // ShapeState.Native = Until
-	NoteBlockName                    // NameState.Native = Until
-	NoteChecked                      // NameState.Checked = Until
-	NoteForgetChecks                 // a statement changed or may have changed permanent tables: of Name, or of all names when Name is zero
-	NoteTaint                        // a table became tainted; Reason
+	NoteCycle      NoteKind = iota // a managed cycle began: a CREATE was taken part in
+	NoteSeen                       // a cycle of Name was completed: NameState.Seen
+	NoteReuse                      // a CREATE was answered from a parked table
+	NotePark                       // a DROP was answered by parking
+	NoteSettle                     // a parked table was really dropped; Reason
+	NoteReplay                     // diagnostics had to be restored by a real statement
+	NoteFallback                   // a CREATE was left to the server; Reason
+	NoteHazard                     // a difference of conversion may have shown; Reason
+	NoteProved                     // ShapeState.Proved
+	NoteBlockShape                 // ShapeState.Native = Until
+	NoteBlockName                  // NameState.Native = Until
+	NoteTaint                      // a table became tainted; Reason
 )
 
 // Note is one fact for the process-wide ledger.

@@ -113,6 +113,17 @@ func Start(ctx context.Context, backend string, settings ...string) (*Process, e
 	if err != nil {
 		return nil, err
 	}
+	for try := 1; ; try++ {
+		p, err := start(ctx, binary, backend, settings)
+		if err == nil || try == 5 || !strings.Contains(err.Error(), "address already in use") {
+			return p, err
+		}
+		// Somebody else has taken an address that was free a moment ago.
+	}
+}
+
+func start(ctx context.Context, binary, backend string, settings []string) (*Process, error) {
+	var err error
 	p := &Process{log: &logBuffer{}, exited: make(chan struct{})}
 	if p.Address, p.Admin, err = freeAddresses(); err != nil {
 		return nil, fmt.Errorf("start tmpproxy: %w", err)
