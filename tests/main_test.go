@@ -8,12 +8,17 @@ import (
 	"os"
 	"testing"
 
+	"tmpproxy/tests/process"
 	"tmpproxy/tests/server"
 )
 
 func TestMain(m *testing.M) {
 	code := m.Run()
 	if err := server.StopShared(); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		code = 1
+	}
+	if err := process.Clean(); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		code = 1
 	}
