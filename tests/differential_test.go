@@ -151,7 +151,7 @@ func TestDifferential(t *testing.T) {
 					continue
 				}
 				saved := reference.Creates - proxied.Creates
-				if want := script.SavesWith(strategy, flavour); want != (saved > 0) {
+				if want := script.SavesWith(strategy, flavour); want != (saved > 0) && !slices.Contains(script.Depends, strategy) {
 					t.Errorf("%s: %d CREATEs directly, %d through the proxy", strategy, reference.Creates, proxied.Creates)
 				}
 			}

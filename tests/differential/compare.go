@@ -218,7 +218,9 @@ func (v *Verdict) Unused() []string {
 		}
 	}
 	for _, name := range v.script.Allow {
-		check(name)
+		if !slices.Contains(v.script.Depends, name) {
+			check(name)
+		}
 	}
 	for i := range v.script.Steps {
 		for _, name := range v.script.Steps[i].Allow {

@@ -50,6 +50,7 @@ type Script struct {
 	Strategies []string
 	Saves      []string
 	Allow      []string // for every step
+	Depends    []string // strategies of saves and names of allow, marked with a ?, that depend on how fast the client is: on whether a reset was done in time
 	Setup      []Step
 	Steps      []Step
 	Teardown   []Step
@@ -193,8 +194,20 @@ func (p *parser) header(key, list string) error {
 	case "strategies":
 		p.script.Strategies = values
 	case "saves":
-		p.script.Saves = values
+		for _, word := range values {
+			if strategy, depends := strings.CutSuffix(word, "?"); depends {
+				p.script.Depends = append(p.script.Depends, strategy)
+			} else {
+				p.script.Saves = append(p.script.Saves, word)
+			}
+		}
 	case "allow":
+		for i, word := range values {
+			if name, depends := strings.CutSuffix(word, "?"); depends {
+				p.script.Depends = append(p.script.Depends, name)
+				values[i] = name
+			}
+		}
 		for _, name := range values {
 			if Allowances[name] == nil {
 				return fmt.Errorf("no allowance is called %s", name)
