@@ -1,5 +1,6 @@
 # make build    tmpproxy in this folder
 # make test     everything, with real servers that are obtained and started by the tests (tests/server/obtain.sh)
+# make suite    files of MySQL's own test suite and its C API test, through the proxy
 # make servers  only obtains these servers; they are kept in ~/.cache/tmpproxy/servers (TMPPROXY_SERVERS_DIR)
 # make fuzz     made-up sequences of statements, directly and through the proxy, until DURATION (60s) is over for each
 #               STRATEGY (keep,innodb) and SERVER (mysql,mariadb; also mysql-nobinlog, mariadb-binlog, mariadb-11.8, mariadb-10.5)
@@ -12,7 +13,7 @@ SERVERS := mysql mariadb mariadb-11.8 mariadb-10.5
 FUZZ_STRATEGIES := keep,innodb
 FUZZ_SERVERS := mysql,mariadb
 
-.PHONY: build test check pure real servers fuzz demo
+.PHONY: build test check pure real servers fuzz demo suite
 
 build:
 	$(GO) build -o tmpproxy ./cmd/tmpproxy
@@ -37,6 +38,10 @@ servers:
 fuzz:
 	$(GO) test -count=1 -timeout 0 -v -tags realserver -run '^TestFuzz$$' ./tests/fuzz -duration=$(or $(DURATION),60s) \
 		-strategy=$(or $(STRATEGY),$(FUZZ_STRATEGIES)) -server=$(or $(SERVER),$(FUZZ_SERVERS)) -racedetector=false
+
+# Files of MySQL's own test suite and its C API test, directly and through the proxy.
+suite:
+	$(GO) test -tags 'realserver suite' -timeout 60m -v ./tests/suite
 
 demo:
 	@$(GO) run ./tests/demo -duration=$(or $(DURATION),20s) -server=$(or $(SERVER),auto)$(if $(NONINTERACTIVE), -noninteractive)

@@ -54,6 +54,8 @@ type Options struct {
 	// Root is a folder of programs laid out as obtain.sh does it, to be used instead of obtaining any: bin/mysqld or
 	// bin/mariadbd, which read no option files, and bin/initialize.
 	Root string
+	// Parent is the folder in which Server.Dir is made; the system's for temporary files when empty.
+	Parent string
 	// Data is where the data directory lies below Server.Dir; "data" when empty.
 	Data string
 }
@@ -97,7 +99,7 @@ func Start(ctx context.Context, kind Kind, options Options) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	dir, err := os.MkdirTemp("", "tmpproxy-"+string(kind)+"-")
+	dir, err := os.MkdirTemp(options.Parent, "tmpproxy-"+string(kind)+"-")
 	if err != nil {
 		return nil, fmt.Errorf("start %s: %w", kind, err)
 	}
