@@ -36,7 +36,7 @@ servers:
 	@for server in $(SERVERS); do tests/server/obtain.sh $$server >/dev/null || exit 1; done
 
 fuzz:
-	$(GO) test -count=1 -timeout 0 -v -tags realserver -run '^TestFuzz$$' ./tests/fuzz -duration=$(or $(DURATION),60s) \
+	$(GO) test -count=1 -timeout 0 -v -tags "realserver fuzz" -run '^TestFuzz$$' ./tests/fuzz -duration=$(or $(DURATION),60s) \
 		-strategy=$(or $(STRATEGY),$(FUZZ_STRATEGIES)) -server=$(or $(SERVER),$(FUZZ_SERVERS)) -racedetector=false
 
 # Files of MySQL's own test suite and its C API test, directly and through the proxy.

@@ -1,4 +1,4 @@
-//go:build realserver
+//go:build realserver && fuzz
 
 package fuzz
 
