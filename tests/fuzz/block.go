@@ -9,7 +9,7 @@ import (
 
 // block adds the steps of one element of a sequence.
 func (g *generator) block() {
-	switch g.weighted(42, 10, 10, 7, 6, 6, 4, 4, 3, 4, 2, 3, 3, 3) {
+	switch g.weighted(42, 10, 10, 7, 6, 6, 4, 4, 3, 4, 2, 3, 3, 3, 4) {
 	case 1:
 		g.times(4, (*generator).anything)
 	case 2:
@@ -36,6 +36,8 @@ func (g *generator) block() {
 		g.packet()
 	case 13:
 		g.special()
+	case 14:
+		g.preparedCycles()
 	default:
 		g.cycles()
 	}
@@ -271,6 +273,38 @@ func (g *generator) prepared() {
 	if g.percent(30) {
 		g.step(execute, g.of("s1", "s2", "s3"))
 	}
+}
+
+// preparedCycles are cycles all of whose statements are prepared beforehand.
+func (g *generator) preparedCycles() {
+	number := g.number()
+	x := g.name(number)
+	statements := []string{g.create(number, x), "INSERT INTO " + x + " (a, b) VALUES (3, 4)", "SELECT * FROM " + x + " ORDER BY a, b", g.drop(x)}
+	text := g.percent(30)
+	run := func(g *generator, i int) {
+		if text {
+			g.query("EXECUTE c%d", i)
+		} else {
+			g.step(execute, fmt.Sprintf("c%d", i))
+		}
+	}
+	for i, statement := range statements {
+		if text {
+			g.query("PREPARE c%d FROM '%s'", i, strings.ReplaceAll(statement, "'", "''"))
+		} else {
+			g.step(prepare, fmt.Sprintf("c%d %s", i, statement))
+		}
+		if i == 0 {
+			run(g, i) // the others need the table to be there
+		}
+	}
+	run(g, len(statements)-1)
+	first := len(g.steps)
+	for i := range statements {
+		run(g, i)
+		g.times(1, (*generator).anything)
+	}
+	g.repeat(g.steps[first:], g.weighted(2, 3, 3))
 }
 
 // permanent is about permanent tables and views of the names.

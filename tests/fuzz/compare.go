@@ -41,6 +41,7 @@ type side struct {
 	sent            []string          // statements whose replies are out
 	texts           map[string]string // of prepared statements by their names
 	direct, proxied uint16            // last status flags
+	kept            bool              // the list of warnings is one that statements since have left alone
 	warned          bool              // the lists of warnings are known to differ
 	counted         bool              // ROW_COUNT() is known to differ
 	copied          bool              // user variables hold what differed
@@ -244,9 +245,11 @@ func (s *side) begin(step *differential.Step) {
 }
 
 var (
-	readsDiagnostics = regexp.MustCompile(`WARNINGS|ERRORS|GET DIAGNOSTICS|WARNING_COUNT|ERROR_COUNT|ROW_COUNT`)
-	// On MariaDB, these leave the list of warnings alone.
-	keepsDiagnostics = regexp.MustCompile(`^\s*(SET|USE|SAVEPOINT|RELEASE|ROLLBACK|COMMIT|BEGIN|START|DO|PREPARE|DEALLOCATE|XA|UNLOCK|SELECT [^F]*$)\b`)
+	readsDiagnostics  = regexp.MustCompile(`WARNINGS|ERRORS|GET DIAGNOSTICS|WARNING_COUNT|ERROR_COUNT|ROW_COUNT`)
+	copiesDiagnostics = regexp.MustCompile(`GET DIAGNOSTICS|SET @`)
+	readsTables       = regexp.MustCompile(`\b(FROM|INTO|UPDATE|TABLE|TABLES|TRUNCATE|VIEW|DESCRIBE|SHOW)\b`)
+	// On MariaDB, these leave the list of warnings alone, or may do so, whatever else is in them.
+	keepsDiagnostics = regexp.MustCompile(`^\s*(SET|USE|SAVEPOINT|RELEASE|ROLLBACK|COMMIT|BEGIN|START|DO|PREPARE|DEALLOCATE|XA|UNLOCK|ALTER DATABASE|CREATE FUNCTION|CREATE PROCEDURE|CALL|EXECUTE)\b|/\*[!M]`)
 	severalRows      = regexp.MustCompile(`(?s)\b(INSERT|REPLACE)\b.*(SELECT|\),\s*\()|\bUPDATE\b|\bLOAD\b|\bCALL\b|\bEXECUTE\b`)
 	insertsRows      = regexp.MustCompile(`\b(INSERT|REPLACE|LOAD|CALL|EXECUTE)\b`)
 	leavesGaps       = regexp.MustCompile(`(?s)\b(INSERT|REPLACE)\b.*(SELECT|IGNORE|DUPLICATE)|\b(CALL|EXECUTE|LOAD)\b`)
@@ -260,10 +263,14 @@ var (
 // finish takes over what the step has changed.
 func (s *side) finish(direct, proxied *event) {
 	reads := readsDiagnostics.MatchString(s.text)
-	if reads {
-		s.copied = s.copied || s.warned && strings.Contains(s.text, "GET DIAGNOSTICS")
-	} else if s.text != "" && !(s.mariadb && keepsDiagnostics.MatchString(s.text)) {
-		s.warned, s.counted = false, false
+	switch {
+	case reads:
+		s.copied = s.copied || (s.warned || s.kept) && copiesDiagnostics.MatchString(s.text)
+	case s.text == "":
+	case s.mariadb && (keepsDiagnostics.MatchString(s.text) || !readsTables.MatchString(s.text)):
+		s.kept = true
+	default:
+		s.kept, s.warned, s.counted = false, false, false
 	}
 	d, p := warnings(direct), warnings(proxied)
 	if d != p && !reads {

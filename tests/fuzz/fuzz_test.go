@@ -36,7 +36,7 @@ var (
 	strategies = flag.String("strategy", "native,keep,innodb", "strategies of the proxy, separated by commas")
 	servers    = flag.String("server", "mysql,mariadb", "servers, separated by commas: mysql, mysql-nobinlog, mariadb, mariadb-binlog, mariadb-11.8, mariadb-10.5")
 	settings   = flag.String("proxy", "", "further settings of tmpproxy, as NAME=value separated by blanks")
-	workers    = flag.Int("workers", 3, "how many sequences run side by side")
+	workers    = flag.Int("workers", 5, "how many sequences run side by side")
 	replay     = flag.String("replay", "", "a file with a script, which is run instead of made-up sequences")
 	race       = flag.Bool("racedetector", true, "build tmpproxy with the race detector")
 )
@@ -175,11 +175,13 @@ func set(t *testing.T, name, value string) {
 	}
 }
 
-// proxies are the settings of the proxies that the workers of one campaign share: as they come, and such that tables are given
-// back often.
+// proxies are the settings of the proxies that the workers of one campaign share: as they come, such that tables are given back
+// often, and with the more careful alternatives.
 var proxies = [][]string{
 	{},
 	{"TMPPROXY_REWRITE_MAX_PARKED=1", "TMPPROXY_REWRITE_PARK_TTL=1s", "TMPPROXY_REWRITE_MAX_AGE=1s", "TMPPROXY_RELAY_DRIVER=pump"},
+	{"TMPPROXY_REWRITE_ON_HAZARD=native", "TMPPROXY_RELAY_LOOPS=2"},
+	{"TMPPROXY_REWRITE_FIDELITY=strict"},
 }
 
 func fuzz(t *testing.T, s *server.Server, flavour, strategy string) {

@@ -29,7 +29,7 @@ func Generate(o Options) *rapid.Generator[*Sequence] {
 		case 6:
 			s.Client = "classic"
 		case 7:
-			if s.Client = "classic"; o.MariaDB {
+			if s.Client = "attributes"; o.MariaDB {
 				s.Client = "mariadb"
 			}
 		}

@@ -369,7 +369,11 @@ func (r *run) perform(e *event) error {
 		if strings.HasPrefix(text, "KILL") {
 			text = strings.Replace(text, "${id:a}", fmt.Sprint(r.clients["a"].conn.Greeting.ThreadID), 1)
 		}
-		e.reply, err = c.conn.Query(text)
+		var attributes []rawclient.Attribute
+		if r.sequence.Client == "attributes" {
+			attributes = []rawclient.Attribute{{Name: "name", Value: "DROP TABLE t1"}}
+		}
+		e.reply, err = c.conn.Query(text, attributes...)
 	case send:
 		e.silent = true
 		c.sent++
@@ -396,8 +400,8 @@ func (r *run) perform(e *event) error {
 		e.reply, err = c.conn.SetOption(text == "on")
 	case prepare:
 		e.reply, err = c.conn.Prepare(rest)
-		delete(c.cursors, word)
 		if e.reply.Prepared != nil {
+			delete(c.cursors, word)
 			c.statements[word] = e.reply.Prepared.ID
 			e.reply.Prepared.ID = 0 // MariaDB goes on counting where the thread's last connection ended
 		}

@@ -43,9 +43,10 @@ const (
 
 // clients are the kinds of clients, by what they negotiate.
 var clients = map[string]rawclient.Config{
-	"modern":  {Capabilities: rawclient.Modern},
-	"classic": {Capabilities: rawclient.Classic},
-	"mariadb": {Capabilities: rawclient.Modern, MariaDB: rawclient.MariaDBExtendedMetadata | rawclient.MariaDBCacheMetadata},
+	"modern":     {Capabilities: rawclient.Modern},
+	"attributes": {Capabilities: rawclient.Modern}, // every query has an attribute
+	"classic":    {Capabilities: rawclient.Classic},
+	"mariadb":    {Capabilities: rawclient.Modern, MariaDB: rawclient.MariaDBExtendedMetadata | rawclient.MariaDBCacheMetadata},
 }
 
 // base is the permanent table that is always there, and its rows.
