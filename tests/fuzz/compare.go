@@ -246,6 +246,7 @@ func (s *side) begin(step *differential.Step) {
 
 var (
 	readsDiagnostics  = regexp.MustCompile(`WARNINGS|ERRORS|GET DIAGNOSTICS|WARNING_COUNT|ERROR_COUNT|ROW_COUNT`)
+	readsWarnings     = regexp.MustCompile(`WARNINGS|ERRORS|GET DIAGNOSTICS|WARNING_COUNT|ERROR_COUNT`)
 	copiesDiagnostics = regexp.MustCompile(`GET DIAGNOSTICS|SET @`)
 	readsTables       = regexp.MustCompile(`\b(FROM|INTO|UPDATE|TABLE|TABLES|TRUNCATE|VIEW|DESCRIBE|SHOW)\b`)
 	// On MariaDB, these leave the list of warnings alone, or may do so, whatever else is in them.
