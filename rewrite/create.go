@@ -128,6 +128,7 @@ type analysis struct {
 	noConvert  Reason // why it may be kept but not converted
 	options    int    // the index of the first token behind the definitions
 	expression bool   // a column has DEFAULT (..)
+	fill       bool   // the parser takes the text only with its gaps filled
 }
 
 // edit replaces text[start:end].
@@ -319,9 +320,32 @@ func (a *analysis) readDefinitions() Reason {
 			return ReasonOption
 		case a.word(t, "KEY_BLOCK_SIZE"):
 			a.noConvert = ReasonInnoDBKeyBlockSize
+		case a.word(t, "RTREE") && a.word(before, "USING"):
+			a.noConvert = ReasonMemoryRefuses
+		case a.mode&MariaDB != 0 && a.usesSequence(i):
+			return ReasonSequence
 		}
 	}
 	return ReasonParse
+}
+
+// usesSequence tells whether the word at i asks a sequence for its value.
+func (a *analysis) usesSequence(i int) bool {
+	t := a.tokens[i]
+	var before, next token
+	if i > 0 {
+		before = a.tokens[i-1]
+	}
+	if i+1 < len(a.tokens) {
+		next = a.tokens[i+1]
+	}
+	switch {
+	case a.word(t, "NEXT"), a.word(t, "PREVIOUS"):
+		return a.word(next, "VALUE")
+	case a.word(t, "NEXTVAL"), a.word(t, "LASTVAL"), a.word(t, "SETVAL"):
+		return next.is('(') || before.is('.')
+	}
+	return false
 }
 
 // mayQuote tells whether a double-quoted token behind the token before is a string. On
@@ -367,13 +391,13 @@ func (a *analysis) readOptions() Reason {
 				return ReasonParse
 			}
 			a.addEngine(v)
-		case a.word(t, "DEFAULT") && (follows("CHARSET") || follows("CHARACTER") || follows("COLLATE")):
-		case a.word(t, "CHARACTER") && follows("SET"):
+		case a.word(t, "DEFAULT") && (follows("CHARSET") || follows("CHARACTER") || follows("CHAR") || follows("COLLATE")):
+		case (a.word(t, "CHARACTER") || a.word(t, "CHAR")) && follows("SET"):
 			next()
 			value()
 		case a.word(t, "CHARSET"), a.word(t, "COLLATE"):
 			value()
-		case a.word(t, "COMMENT"):
+		case a.word(t, "COMMENT"), a.word(t, "PASSWORD"):
 			switch v := value(); {
 			case v.kind == kindDouble && a.mode&ANSIQuotes != 0:
 				return ReasonQuotes
@@ -385,17 +409,24 @@ func (a *analysis) readOptions() Reason {
 				return ReasonAutoIncrementStart
 			}
 		case a.word(t, "ROW_FORMAT"):
-			if v := value(); a.word(v, "FIXED") || a.word(v, "COMPRESSED") {
+			if v := value(); a.word(v, "FIXED") || a.word(v, "COMPRESSED") || a.word(v, "PAGE") {
 				a.noConvert = ReasonInnoDBRowFormat
 			}
 		case a.word(t, "KEY_BLOCK_SIZE"):
 			value()
 			a.noConvert = ReasonInnoDBKeyBlockSize
 		case a.word(t, "AVG_ROW_LENGTH"), a.word(t, "CHECKSUM"), a.word(t, "DELAY_KEY_WRITE"), a.word(t, "MAX_ROWS"),
-			a.word(t, "MIN_ROWS"), a.word(t, "PACK_KEYS"), a.word(t, "STATS_PERSISTENT"):
+			a.word(t, "MIN_ROWS"), a.word(t, "PACK_KEYS"), a.word(t, "STATS_PERSISTENT"), a.word(t, "STATS_AUTO_RECALC"),
+			a.word(t, "STATS_SAMPLE_PAGES"), a.word(t, "TABLE_CHECKSUM"), a.word(t, "PAGE_CHECKSUM"):
 			if v := value(); v.kind != kindNumber && !a.word(v, "DEFAULT") {
 				return ReasonParse
 			}
+		case a.mode&MariaDB != 0 && (a.word(t, "TRANSACTIONAL") || a.word(t, "ENCRYPTED") || a.word(t, "ENCRYPTION_KEY_ID") ||
+			a.word(t, "PAGE_COMPRESSED") || a.word(t, "PAGE_COMPRESSION_LEVEL")):
+			if v := value(); v.kind != kindNumber && v.kind != kindWord && v.kind != kindString {
+				return ReasonParse
+			}
+			a.noConvert = ReasonMemoryRefuses
 		case a.word(t, "UNION"):
 			return ReasonUnion
 		case a.word(t, "INSERT_METHOD"):

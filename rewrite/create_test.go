@@ -155,7 +155,7 @@ func TestVerify(t *testing.T) {
 	} {
 		a := analysis{reader: reader{scanner: newScanner([]byte(text), 0)}, c: &Create{}}
 		p := parser.New()
-		tree, reason := parse(p, a.text, 0)
+		tree, reason := parse(p, text, 0)
 		if reason != ReasonNone {
 			t.Fatal(reason)
 		}

@@ -34,6 +34,7 @@ const (
 	ReasonConnection
 	ReasonDataDirectory
 	ReasonTablespace
+	ReasonSequence // the value of a column comes from a sequence, another object of the server
 
 	// About the conversion to InnoDB.
 	ReasonForeignKey
@@ -41,7 +42,8 @@ const (
 	ReasonInnoDBKeyBlockSize
 	ReasonInnoDBAutoIncrement // the AUTO_INCREMENT column is not the first of a key
 	ReasonInnoDBFulltext
-	ReasonMemoryRefuses // MEMORY refuses or ignores it, InnoDB would not
+	ReasonInnoDBKeyLength // the engine it is shortens or refuses a key that InnoDB takes
+	ReasonMemoryRefuses   // MEMORY, or the engine it is, refuses or ignores it, InnoDB would not
 
 	// About the session.
 	ReasonCharset             // the client character set is opaque
@@ -86,11 +88,13 @@ var reasonNames = [...]string{
 	ReasonConnection:          "connection",
 	ReasonDataDirectory:       "data_directory",
 	ReasonTablespace:          "tablespace",
+	ReasonSequence:            "sequence",
 	ReasonForeignKey:          "foreign_key",
 	ReasonInnoDBRowFormat:     "innodb_row_format",
 	ReasonInnoDBKeyBlockSize:  "innodb_key_block_size",
 	ReasonInnoDBAutoIncrement: "innodb_auto_increment",
 	ReasonInnoDBFulltext:      "innodb_fulltext",
+	ReasonInnoDBKeyLength:     "innodb_key_length",
 	ReasonMemoryRefuses:       "memory_refuses",
 	ReasonCharset:             "charset",
 	ReasonSchemaUnknown:       "schema_unknown",

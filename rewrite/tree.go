@@ -3,7 +3,6 @@ package rewrite
 import (
 	"errors"
 	"reflect"
-	"strings"
 
 	"github.com/pingcap/tidb/pkg/parser"
 	"github.com/pingcap/tidb/pkg/parser/ast"
@@ -16,7 +15,7 @@ import (
 func (a *analysis) judge() {
 	c := a.c
 	p := parser.New()
-	tree, reason := parse(p, a.text, a.mode)
+	tree, reason := a.parse(p)
 	if reason == ReasonNone && !a.isExpected(tree) {
 		reason = ReasonParse
 	}
@@ -50,11 +49,31 @@ func (a *analysis) judge() {
 	c.Convert = a.variant(p, tree, append(append(cut, hashes...), a.engines...))
 }
 
+// parse returns the tree of the text. Only if the parser does not take it the gaps are
+// filled, in the variants then, too.
+func (a *analysis) parse(p *parser.Parser) (*ast.CreateTableStmt, Reason) {
+	text, _ := parserText(a.text, a.mode, false)
+	tree, reason := parse(p, text, a.mode)
+	if reason != ReasonParse && reason != ReasonParseWarning {
+		return tree, reason
+	}
+	filled, refused := parserText(a.text, a.mode, true)
+	if filled == text {
+		return nil, reason
+	}
+	a.fill = true
+	if refused.Has(a.c.Engine) {
+		a.noConvert = ReasonMemoryRefuses
+	}
+	return parse(p, filled, a.mode)
+}
+
 // variant splices the text and makes sure that the result means want.
 func (a *analysis) variant(p *parser.Parser, want *ast.CreateTableStmt, edits []edit) Variant {
 	sql := splice(a.text, edits...)
 	if len(edits) > 0 {
-		got, reason := parse(p, []byte(sql), a.mode)
+		text, _ := parserText([]byte(sql), a.mode, a.fill)
+		got, reason := parse(p, text, a.mode)
 		if reason != ReasonNone || !sameTree(reflect.ValueOf(want), reflect.ValueOf(got)) {
 			return Variant{Reason: ReasonVerify}
 		}
@@ -65,8 +84,8 @@ func (a *analysis) variant(p *parser.Parser, want *ast.CreateTableStmt, edits []
 // errPanic stands for a panic of the parser.
 var errPanic = errors.New("the parser panicked")
 
-// parse returns the tree of a text that is one CREATE TABLE.
-func parse(p *parser.Parser, text []byte, mode Mode) (*ast.CreateTableStmt, Reason) {
+// parse returns the tree of a text for the parser that is one CREATE TABLE.
+func parse(p *parser.Parser, text string, mode Mode) (*ast.CreateTableStmt, Reason) {
 	var sqlMode mysql.SQLMode
 	if mode&ANSIQuotes != 0 {
 		sqlMode |= mysql.ModeANSIQuotes
@@ -82,7 +101,7 @@ func parse(p *parser.Parser, text []byte, mode Mode) (*ast.CreateTableStmt, Reas
 				err = errPanic
 			}
 		}()
-		return p.Parse(parserText(text, mode), "", "")
+		return p.Parse(text, "", "")
 	}()
 	if err != nil || len(nodes) != 1 {
 		return nil, ReasonParse
@@ -95,57 +114,6 @@ func parse(p *parser.Parser, text []byte, mode Mode) (*ast.CreateTableStmt, Reas
 		return nil, ReasonParse
 	}
 	return tree, ReasonNone
-}
-
-// parserText returns text as the parser is to see it: without comments, some of which
-// it takes for its own, and with character sets and collations that it knows instead
-// of those that only servers know.
-func parserText(text []byte, mode Mode) string {
-	var b strings.Builder
-	b.Grow(len(text))
-	s := newScanner(text, mode)
-	expected := "" // what to write instead of the name that is next
-	var before token
-	for end := 0; ; {
-		t := s.next()
-		if t.kind == kindEnd {
-			return b.String()
-		}
-		if t.start > end {
-			b.WriteByte(' ')
-		}
-		end = t.end
-		switch {
-		case t.is('=') && expected != "":
-			b.WriteByte('=')
-			continue
-		case expected != "" && t.kind != kindPunct && t.kind != kindNumber && !s.word(t, "BINARY") && !s.word(t, "DEFAULT"):
-			b.WriteString(expected)
-			expected = ""
-			continue
-		}
-		b.Write(s.bytes(t))
-		expected = ""
-		switch {
-		case s.word(t, "SET") && (s.word(before, "CHARACTER") || s.word(before, "CHAR")):
-			expected = "utf8mb4"
-		case s.word(t, "CHARSET") && !s.isColumn(before):
-			expected = "utf8mb4"
-		case s.word(t, "COLLATE") && !s.isColumn(before):
-			expected = "utf8mb4_bin"
-		}
-		before = t
-	}
-}
-
-// isColumn tells whether the word last read, which is behind the token before, is a
-// column's name in a list rather than a table option in one.
-func (s *scanner) isColumn(before token) bool {
-	if !before.is('(') && !before.is(',') {
-		return false
-	}
-	ahead := *s
-	return !ahead.next().is('=')
 }
 
 // isExpected tells whether the parser sees what we saw.
@@ -194,8 +162,8 @@ func (a *analysis) obstacle(tree *ast.CreateTableStmt) Reason {
 		return a.noConvert
 	}
 	memory := a.c.Engine == EngineMemory
-	strict := memory && a.mode&MariaDB == 0 // MySQL's MEMORY, which refuses more
-	if strict && a.expression {
+	onMySQL := a.mode&MariaDB == 0 // where all these engines refuse more
+	if memory && onMySQL && a.expression {
 		return ReasonMemoryRefuses
 	}
 	counter := ""   // the AUTO_INCREMENT column
@@ -206,7 +174,8 @@ func (a *analysis) obstacle(tree *ast.CreateTableStmt) Reason {
 			case ast.ColumnOptionReference:
 				return ReasonForeignKey
 			case ast.ColumnOptionGenerated:
-				if memory {
+				// MEMORY takes none, Aria and MySQL's MyISAM take no index on a virtual one.
+				if memory || !o.Stored && (onMySQL || a.c.Engine == EngineAria) {
 					return ReasonMemoryRefuses
 				}
 			case ast.ColumnOptionAutoIncrement:
@@ -229,16 +198,69 @@ func (a *analysis) obstacle(tree *ast.CreateTableStmt) Reason {
 			return ReasonInnoDBFulltext
 		}
 		for i, part := range k.Keys {
-			if memory && (part.Desc || part.Expr != nil) {
+			// MariaDB's MEMORY ignores DESC.
+			if (memory || onMySQL) && (part.Desc || part.Expr != nil) {
 				return ReasonMemoryRefuses
 			}
 			indexed = indexed || i == 0 && part.Column != nil && part.Column.Name.L == counter
 		}
 	}
-	if !indexed {
+	switch {
+	case !indexed:
 		return ReasonInnoDBAutoIncrement
+	case !memory && hasLongKey(tree):
+		return ReasonInnoDBKeyLength
 	}
 	return ReasonNone
+}
+
+// hasLongKey tells whether a key may be longer than MyISAM and Aria take. MEMORY takes
+// what InnoDB takes.
+func hasLongKey(tree *ast.CreateTableStmt) bool {
+	const most = 1000 // bytes
+	width := func(name string, prefix int) int {
+		for _, col := range tree.Cols {
+			if col.Name.Name.L != name {
+				continue
+			}
+			n := prefix
+			if n <= 0 {
+				n = col.Tp.GetFlen()
+			}
+			switch col.Tp.GetType() {
+			case mysql.TypeString, mysql.TypeVarchar, mysql.TypeVarString,
+				mysql.TypeTinyBlob, mysql.TypeBlob, mysql.TypeMediumBlob, mysql.TypeLongBlob:
+				if n < 0 {
+					return 0 // all of a BLOB: an error or a key without a limit
+				}
+				if col.Tp.GetCharset() != charset.CharsetBin {
+					n *= 4 // the most that a character takes
+				}
+				return n
+			}
+			return 16 // more than any other type takes
+		}
+		return 0
+	}
+	for _, col := range tree.Cols {
+		for _, o := range col.Options {
+			if (o.Tp == ast.ColumnOptionPrimaryKey || o.Tp == ast.ColumnOptionUniqKey) && width(col.Name.Name.L, 0) > most {
+				return true
+			}
+		}
+	}
+	for _, k := range tree.Constraints {
+		n := 0
+		for _, part := range k.Keys {
+			if part.Column != nil {
+				n += width(part.Column.Name.L, part.Length)
+			}
+		}
+		if n > most {
+			return true
+		}
+	}
+	return false
 }
 
 // toInnoDB makes of the tree what the spliced text must mean.
