@@ -3,7 +3,6 @@ package session
 // background is the statement of ours that is sent while no command of the client is in progress.
 type background struct {
 	table  *table // that it is about
-	probed *table // whose name was just found free
 	maxAge int64  // the policy's
 	phase  phase  // atCheck, atTruncate, atSettle, atCommit
 	out    bool
@@ -78,7 +77,7 @@ func (m *Machine) Background(now int64, p *Policy) (Step, bool) {
 	switch {
 	case t.condition == doomed:
 		return m.send(atSettle, dropSQL(t.key), ClassSettle, t)
-	case b.probed != t:
+	case t.exposed:
 		return m.send(atCheck, checkSQL(t.key), ClassCheck, t)
 	}
 	return m.send(atTruncate, truncateSQL(t.key), ClassReset, t)
@@ -86,7 +85,7 @@ func (m *Machine) Background(now int64, p *Policy) (Step, bool) {
 
 func (m *Machine) send(p phase, sql string, class Class, t *table) (Step, bool) {
 	b := &m.background
-	b.phase, b.table, b.probed, b.out = p, t, nil, true
+	b.phase, b.table, b.out = p, t, true
 	s := Step{Kind: StepInject, SQL: sql, Class: class}
 	if t != nil {
 		m.disturb(t)
@@ -115,10 +114,8 @@ func (m *Machine) BackgroundDone(o *Outcome) {
 		m.remove(t)
 		m.note(Note{Kind: NoteSettle, Shape: t.shape, Name: t.key, Reason: t.why})
 	case atCheck:
-		if m.isFree(t, o, b.maxAge, o.Now) {
-			b.probed = t
-		} else {
-			t.condition, t.why = doomed, "permanent"
+		if !m.isOurs(t, o, b.maxAge, o.Now) {
+			t.condition, t.why = doomed, "not_ours"
 		}
 	case atTruncate:
 		if o.Kind == OutcomeErr {

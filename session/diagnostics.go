@@ -70,9 +70,17 @@ func (m *Machine) ours(o *Outcome) {
 	}
 	m.status, m.known = o.Status, true
 	m.plain = o.Warnings == 0 && o.Kind == OutcomeOK
-	m.lingering = !m.plain
+	m.lingering = o.Warnings > 0
 	if m.plain && m.owed == owedPlain {
 		m.owed = owedNothing
+	}
+}
+
+// looked takes over the outcome of a SHOW of ours, which changes nothing even if it fails.
+func (m *Machine) looked(o *Outcome) {
+	m.plain, m.lingering = false, o.Kind == OutcomeErr || o.Warnings > 0
+	if o.Kind != OutcomeErr {
+		m.status, m.known = o.Status, true
 	}
 }
 

@@ -154,10 +154,15 @@ func (m *Machine) park() Step {
 	return m.answer(0)
 }
 
-// isEmpty says whether nothing can have written to a table: no statement has named it, and routines and triggers, whose
-// bodies were all read, do not either.
+// isEmpty says whether nothing can have written to a table: no statement has named it, and no routine or trigger has run, or
+// their bodies were all read and do not name it either.
 func (m *Machine) isEmpty(t *table) bool {
-	if t.touched || m.flow.policy.Routines != RoutinesScan {
+	switch {
+	case t.touched:
+		return false
+	case !t.exposed:
+		return true
+	case m.flow.policy.Routines != RoutinesScan:
 		return false
 	}
 	known, _ := m.ledger.Routines()
@@ -173,7 +178,19 @@ func (m *Machine) leaveNote() Step {
 // probe asks whether something permanent has the name of a parked table that the client drops once more.
 func (m *Machine) probe() Step {
 	t := m.flow.table
-	return m.inject(atCheck, checkSQL(t.key), ClassCheck, t)
+	return m.inject(atProbe, probeSQL(t.key), ClassCheck, t)
+}
+
+// probed goes on behind that question. If something permanent is there, or it cannot be told, the DROP is the server's.
+func (m *Machine) probed(o *Outcome) Step {
+	f := &m.flow
+	m.looked(o)
+	if o.Kind == OutcomeErr && o.Code == errNoSuchTable {
+		return m.leaveNote()
+	}
+	m.mark(f.table, "permanent")
+	f.then, f.table = doForward, nil
+	return m.advance()
 }
 
 // dropped takes over the outcome of a DROP TABLE of the client's own.

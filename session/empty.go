@@ -1,12 +1,12 @@
 package session
 
 // empty has a table emptied: for a CREATE of a dirty parked one, for a DROP TABLE of a live one in a transaction, or, aside,
-// before a command that is about something else. What an earlier check found does not count: a trigger or a view's function may
-// have dropped the table unseen, and another session may have made a permanent one.
+// before a command that is about something else. TRUNCATE would empty whatever has the name: what a trigger, or a function that
+// a view calls, may have done to the table is found out before.
 func (m *Machine) empty() Step {
 	f := &m.flow
 	t := f.table
-	if !f.probed {
+	if t.exposed {
 		return m.inject(atCheck, checkSQL(t.key), ClassCheck, t)
 	}
 	class, kind := ClassReset, StepReplace
@@ -25,7 +25,7 @@ func (m *Machine) empty() Step {
 
 // emptyAside has a table emptied before the client's command, which is about something else.
 func (m *Machine) emptyAside(t *table) Step {
-	m.flow.table, m.flow.aside, m.flow.probed = t, true, false
+	m.flow.table, m.flow.aside = t, true
 	return m.empty()
 }
 
@@ -42,39 +42,33 @@ func (m *Machine) endAside(emptied bool) Step {
 			m.tidy(t, "reset_failed")
 		}
 	}
-	f.table, f.aside, f.replaying, f.probed = nil, false, false, false
+	f.table, f.aside, f.replaying = nil, false, false
 	return m.advance()
 }
 
-// isFree takes over the outcome of an existence check: whether nothing permanent has the table's name. If something has,
-// or it cannot be told, the name is left alone.
-func (m *Machine) isFree(t *table, o *Outcome, maxAge, now int64) bool {
-	m.plain, m.lingering = false, true
-	if o.Kind != OutcomeErr {
-		m.status, m.known = o.Status, true
-	}
-	if o.Kind == OutcomeErr && o.Code == errNoSuchTable {
+// isOurs takes over the outcome of a check: whether the table is still there, and keeps its rows itself. If not, or if it
+// cannot be told, the name is left alone.
+func (m *Machine) isOurs(t *table, o *Outcome, maxAge, now int64) bool {
+	m.looked(o)
+	if o.Kind == OutcomeSet && o.Definition.OwnRows() {
+		t.exposed = false
 		return true
 	}
 	m.note(Note{Kind: NoteBlockName, Shape: t.shape, Name: t.key, Until: until(maxAge, now)})
 	return false
 }
 
-// checked goes on behind an existence check.
+// checked goes on behind a check.
 func (m *Machine) checked(o *Outcome) Step {
 	f := &m.flow
 	t := f.table
-	free := m.isFree(t, o, f.policy.MaxAge, f.now)
 	switch {
-	case free && f.then == doProbe && !f.aside:
-		return m.leaveNote()
-	case free:
-		f.probed = true
+	case m.isOurs(t, o, f.policy.MaxAge, f.now):
 		return m.empty()
 	case f.aside:
 		return m.endAside(false)
 	case f.then != doEmpty:
-		m.mark(t, "permanent")
+		m.mark(t, "not_ours")
 	}
 	f.then, f.table = doForward, nil
 	return m.advance()

@@ -18,16 +18,19 @@ var update = flag.Bool("update", false, "rewrite testdata/*.txt with what the ma
 // TestGolden runs the scripts of testdata. A file is a list of blocks; a block is commands, a line "----", what they print,
 // and an empty line. A command prints at most what its last line below says; "#" begins a comment.
 //
-//	session [mariadb] [version=N] [schema=S] [noauto] [collation=N] POLICY..   a new session
+//	session [exposed] [mariadb] [version=N] [schema=S] [noauto] [collation=N] POLICY..   a new session; exposed: something that
+//	                                     cannot be seen runs behind every command
 //	policy POLICY..                      a reload: keep, native, innodb, strict, routines=visible|scan|none, parked=N,
 //	                                     ttl=D, age=D, hazard=native, statement=N
 //	seen T, routine T, proved, routines  what the ledger knows: of a table db.t, of all shapes, that there are routines
 //	query SQL, long SQL, prepare SQL, execute N, close N, initdb S, fields T, ping, other, unknown, raw, reset, user S, quit
 //	                                     a command of the client; prints the first step
-//	ok [trans] [ro] [noauto|auto] [warnings=N] [rows=N] [handle=N] [tracked] [results=N], set [..], err N, none
-//	                                     the outcome of what was sent last; prints the next step, but not "done"
+//	ok [trans] [ro] [noauto|auto] [warnings=N] [rows=N] [handle=N] [tracked] [results=N], set [..] [shows=own|merge|permanent], err N, none
+//	                                     the outcome of what was sent last, SHOW CREATE TABLE shows a definition; prints the
+//	                                     next step, but not "done"
 //	background                           prints what is sent in the background, and takes its outcome next
 //	advance D                            lets time pass
+//	exposed, calm                        from here on something that cannot be seen runs behind every command, or not
 //	state                                prints the tables; notes: prints what the ledger was told
 func TestGolden(t *testing.T) {
 	files, err := filepath.Glob("testdata/*.txt")
@@ -97,6 +100,7 @@ type golden struct {
 	mariadb bool
 	now     int64
 	auto    bool
+	exposed bool
 	out     bool // a background statement is out
 	open    bool // an outcome is awaited
 	event   Event
@@ -129,6 +133,8 @@ func (g *golden) command(line string) []string {
 		g.l.any = true
 	case "scanned":
 		g.l.known = true
+	case "exposed", "calm":
+		g.exposed = word == "exposed"
 	case "advance":
 		d, err := time.ParseDuration(rest)
 		if err != nil {
@@ -172,7 +178,7 @@ func (g *golden) session(args []string) {
 	g.policy = &Policy{Strategy: StrategyInnoDB, Convert: convert, MaxStatement: 1 << 16, MaxParked: 8, ParkTTL: int64(time.Hour), MaxAge: int64(24 * time.Hour)}
 	g.l = newMemory()
 	g.l.record = true
-	g.auto, g.mariadb, g.out, g.open = true, false, false, false
+	g.auto, g.mariadb, g.out, g.open, g.exposed = true, false, false, false, false
 	g.now = int64(time.Minute)
 	o := Options{Server: Server{Version: 90704}, Schema: "db", Collation: 45, Status: statusAutocommit, Ledger: g.l}
 	rest := args[:0]
@@ -188,6 +194,8 @@ func (g *golden) session(args []string) {
 			o.Schema = v
 		case "noauto":
 			o.Status, g.auto = 0, false
+		case "exposed":
+			g.exposed = true
 		case "collation":
 			o.Collation = uint16(number(g.t, v))
 		default:
@@ -282,6 +290,9 @@ func (g *golden) begin(word, rest string) []string {
 		ev.Kind = k
 	}
 	g.event = ev
+	for _, t := range g.m.tables {
+		t.exposed = t.exposed || g.exposed
+	}
 	return g.step(g.m.Begin(&ev))
 }
 
@@ -335,6 +346,11 @@ func (g *golden) outcome(word string, args []string) []string {
 			o.Results = number(g.t, v)
 		case "tracked":
 			o.StateTracked = true
+		case "shows":
+			o.Definition = rewrite.Definition(map[string]string{
+				"own": "CREATE TEMPORARY TABLE `t` (\n  `a` int\n) ENGINE=MEMORY", "merge": "CREATE TEMPORARY TABLE `t` (\n  `a` int\n) ENGINE=MRG_MyISAM",
+				"permanent": "CREATE TABLE `t` (\n  `a` int\n) ENGINE=InnoDB",
+			}[v])
 		default:
 			g.t.Fatalf("unknown outcome %q", a)
 		}

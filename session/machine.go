@@ -43,7 +43,8 @@ const (
 	atCreate             // the spliced CREATE
 	atUnproved           // the DROP behind a spliced CREATE that warned, which is not proved to be what the client would see
 	atOriginal           // the client's own CREATE behind a spliced one
-	atCheck              // an existence check
+	atCheck              // a look whether a table is still ours
+	atProbe              // a look whether something permanent has its name
 	atTruncate           // a TRUNCATE of ours
 	atReplayDrop         // to restore diagnostics: the DROP before a CREATE
 	atReplayCreate       // the CREATE
@@ -90,8 +91,8 @@ type flow struct {
 	aside       bool    // the check or TRUNCATE that is out is not what the command is about: see empty
 	replaying   bool    // it restores diagnostics
 	flush       bool    // dirty parked tables are emptied first: there will be no occasion soon
-	probed      bool    // nothing permanent of the table's name is there: asked in this command
-	blocked     bool    // something permanent is there: no TRUNCATE
+	blocked     bool    // the table is not ours any more: no TRUNCATE
+	exposes     bool    // it may run what cannot be seen: see table.exposed
 	opaque      bool    // what it does cannot be seen
 	taintAll    bool    // afterwards no live table can be trusted
 	taints      bool    // afterwards no live table that it names can be trusted
@@ -231,7 +232,6 @@ func (m *Machine) plan(ev *Event) {
 // start makes the decisions of plan final.
 func (m *Machine) start() {
 	f := &m.flow
-	m.background.probed = nil
 	m.background.sweep = false
 	if d := f.detail; d != nil && d.fallback != "" {
 		m.note(Note{Kind: NoteFallback, Shape: d.candidate.shape, Name: d.candidate.key, Reason: d.fallback})
@@ -354,6 +354,7 @@ func (m *Machine) advance() Step {
 func (m *Machine) forward() Step {
 	for _, t := range m.tables {
 		t.touched = t.touched || t.named
+		t.exposed = t.exposed || m.flow.exposes
 	}
 	m.flow.phase = atForward
 	return m.step(StepForward)
@@ -396,6 +397,8 @@ func (m *Machine) Next(o *Outcome) Step {
 		return m.over(StepDone)
 	case atCheck:
 		return m.checked(o)
+	case atProbe:
+		return m.probed(o)
 	case atTruncate:
 		return m.truncated(o)
 	case atReplayDrop:

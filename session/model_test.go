@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"tmpproxy/rewrite"
 )
 
 // server is a small model of a MySQL or MariaDB server with one session: schemas, permanent and temporary tables, views,
@@ -47,6 +49,7 @@ type server struct {
 	handles  map[uint32]string
 	last     uint32
 
+	trigger  string                                   // what an INSERT into a permanent table does to d1.t1: "", drop, merge
 	resolved func(k Key, r *relation, temporary bool) // told of every name that a statement resolves
 	failure  string                                   // what an own statement did that it may not
 }
@@ -66,6 +69,18 @@ type relation struct {
 }
 
 func (r *relation) transactional() bool { return r.engine == "InnoDB" }
+
+// definition is the text of SHOW CREATE TABLE, as far as the machine reads it.
+func (r *relation) definition(temporary bool) string {
+	engine := r.engine
+	if engine == "MERGE" {
+		engine = "MRG_MyISAM"
+	}
+	if temporary {
+		return "CREATE TEMPORARY TABLE `t` (\n  `a` int\n) ENGINE=" + engine
+	}
+	return "CREATE TABLE `t` (\n  `a` int\n) ENGINE=" + engine
+}
 
 func newServer() *server {
 	s := &server{
@@ -101,6 +116,8 @@ type reply struct {
 	rows     string
 	handle   uint32
 	results  int
+
+	definition string // the text of SHOW CREATE TABLE
 }
 
 func (r reply) String() string {
@@ -118,7 +135,7 @@ func (r reply) String() string {
 func (r reply) outcome(now int64) *Outcome {
 	return &Outcome{
 		Kind: r.kind, Code: r.code, Status: r.status, Warnings: uint16(r.warnings), Affected: uint64(max(r.affected, 0)),
-		Handle: r.handle, Results: r.results, Now: now,
+		Handle: r.handle, Results: r.results, Definition: rewrite.Definition(r.definition), Now: now,
 	}
 }
 
@@ -340,11 +357,11 @@ func (s *server) run(st *statement) reply {
 	case opShowWarnings:
 		return rows(strings.Join(s.warnings, ","))
 	case opShowCreate:
-		r, _ := s.resolve(st.names[0])
+		r, temporary := s.resolve(st.names[0])
 		if r == nil {
 			return fail(1146)
 		}
-		return rows(r.define)
+		return reply{kind: OutcomeSet, rows: r.define, definition: r.definition(temporary)}
 	case opShowCreateView:
 		k := s.key(st.names[0])
 		switch {
@@ -597,7 +614,21 @@ func (s *server) insert(st *statement) reply {
 		r.rows = append(slices.Clip(r.rows), v)
 		affected++
 	}
+	if !temporary {
+		s.fire()
+	}
 	return reply{affected: affected}
+}
+
+// fire runs the trigger.
+func (s *server) fire() {
+	k := Key{"d1", "t1"}
+	switch s.trigger {
+	case "drop":
+		delete(s.temps(), k)
+	case "merge":
+		s.temps()[k] = &relation{engine: "MERGE", define: "merge", union: Key{"d1", "base"}}
+	}
 }
 
 func (s *server) change(st *statement) reply {

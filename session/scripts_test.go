@@ -121,6 +121,7 @@ func TestPermanentTablesSurvive(t *testing.T) {
 		"it hides a view":                          {"CREATE VIEW t1 AS SELECT 1", create, "INSERT INTO t1 VALUES (1)", drop, "SELECT * FROM t1", create, drop},
 		"of a MERGE":                               {"CREATE TEMPORARY TABLE t1 (a INT) ENGINE=MERGE UNION=(base)", drop, "SELECT * FROM base"},
 		"default engine MERGE":                     {"SET default_tmp_storage_engine=MERGE", "CREATE TEMPORARY TABLE t1 (a INT)", "ALTER TABLE t1 UNION=(base)", drop},
+		"a trigger does something to it":           {create, "INSERT INTO base VALUES (1)", drop, create, "INSERT INTO base VALUES (1)", "BEGIN", "DROP TABLE t1"},
 		"it becomes a MERGE":                       {create, "ALTER TABLE t1 UNION=(base)", drop, create},
 	}
 	for title, script := range scripts {
@@ -132,10 +133,13 @@ func TestPermanentTablesSurvive(t *testing.T) {
 						for _, text := range script {
 							s.commands = append(s.commands, command{kind: "query", text: text, after: a})
 						}
-						w := newWorld(s, true)
-						var st stats
-						if bad := w.run(&st); bad != "" {
-							t.Fatalf("%s\n%s\n%s", bad, s, strings.Join(w.trace, "\n"))
+						for _, trigger := range []string{"", "drop", "merge"} {
+							s.trigger = trigger
+							w := newWorld(s, true)
+							var st stats
+							if bad := w.run(&st); bad != "" {
+								t.Fatalf("%s\n%s\n%s", bad, s, strings.Join(w.trace, "\n"))
+							}
 						}
 					}
 				}

@@ -2,6 +2,7 @@ package session
 
 import (
 	"bytes"
+	"slices"
 
 	"tmpproxy/rewrite"
 )
@@ -38,6 +39,7 @@ func (m *Machine) planText(text []byte, ev *Event) {
 	s := f.statement
 	f.opaque = m.isOpaque(text)
 	f.reads = m.readsDiagnostics(text)
+	f.exposes = m.exposes(text)
 	f.keeps = m.server.MariaDB && (m.lingering || m.owed != owedNothing) && !clears(s, text)
 	switch {
 	case f.opaque:
@@ -141,6 +143,46 @@ func (m *Machine) isOpaque(text []byte) bool {
 		return false // there is nothing that a function could touch
 	}
 	return m.functionsCount() && rewrite.CallsFunction(text, m.mode())
+}
+
+// exposes says whether a statement may run something that cannot be seen: a trigger of a permanent table, or a function that
+// a view calls. What uses no tables but live ones of ours does not: temporary tables have no triggers.
+func (m *Machine) exposes(text []byte) bool {
+	const none = sessionVerbs | 1<<rewrite.VerbEmpty | 1<<rewrite.VerbShow | 1<<rewrite.VerbShowDiagnostics | 1<<rewrite.VerbShowTables |
+		1<<rewrite.VerbDescribe | 1<<rewrite.VerbGetDiagnostics | 1<<rewrite.VerbDropTable | 1<<rewrite.VerbTruncate |
+		1<<rewrite.VerbSet | 1<<rewrite.VerbDo
+	f := &m.flow
+	s := f.statement
+	switch {
+	case !slices.ContainsFunc(m.tables, func(t *table) bool { return !t.exposed }):
+		return false // there is nothing to find out
+	case f.opaque, s.Multi, !f.whole, s.Executable:
+		return true
+	case f.policy.Routines != RoutinesVisible && rewrite.CallsFunction(text, m.mode()):
+		return true // it is not opaque then
+	case 1<<s.Verb&none != 0:
+		return rewrite.Subquery(text)
+	case 1<<s.Verb&dataVerbs == 0:
+		return true
+	}
+	n, ok := rewrite.SoleTable(text, m.mode())
+	if !ok || len(n.Name) == 0 {
+		return !ok
+	}
+	for _, t := range m.tables {
+		if t.state == stateLive && !t.exposed && string(n.Name) == t.key.Name && m.inSchema(t, n.Schema) {
+			return false
+		}
+	}
+	return true
+}
+
+// inSchema says whether a table is in the schema of that name; "" is the current one.
+func (m *Machine) inSchema(t *table, schema []byte) bool {
+	if len(schema) == 0 {
+		return m.schemaKnown && t.key.Schema == m.ctx.schema
+	}
+	return string(schema) == t.key.Schema
 }
 
 // functionsCount says whether a stored function may touch a managed table: not if the bodies of all were read.

@@ -50,10 +50,11 @@ type Outcome struct {
 	Status       uint16 // SERVER_STATUS_* flags of the last OK or EOF; 0 for an ERR
 	Warnings     uint16
 	Affected     uint64
-	Handle       uint32 // statement id of a COM_STMT_PREPARE
-	Results      int    // how many results the reply had, if more than one; 0 or 1 otherwise
-	StateTracked bool   // an OK carried SESSION_TRACK_STATE_CHANGE or SESSION_TRACK_TRANSACTION_* information
-	Now          int64  // monotonic nanoseconds
+	Handle       uint32             // statement id of a COM_STMT_PREPARE
+	Results      int                // how many results the reply had, if more than one; 0 or 1 otherwise
+	Definition   rewrite.Definition // of a ClassCheck: what SHOW CREATE TABLE says; nil if that is too long, or if it was something else. Not kept
+	StateTracked bool               // an OK carried SESSION_TRACK_STATE_CHANGE or SESSION_TRACK_TRANSACTION_* information
+	Now          int64              // monotonic nanoseconds
 }
 
 // StepKind says what the caller has to do next.
@@ -80,7 +81,7 @@ const (
 	ClassDrop         // the client's DROP of a temporary table
 	ClassUse          // a client's statement that names a managed table
 	ClassReset        // a TRUNCATE of ours
-	ClassCheck        // an existence check of ours
+	ClassCheck        // a look of ours at what a name stands for
 	ClassSettle       // a DROP TEMPORARY TABLE of ours
 	ClassReplay       // a statement sent only to restore diagnostics
 )

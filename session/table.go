@@ -53,6 +53,7 @@ type table struct {
 	condition condition // of a parked table
 	converted bool
 	touched   bool // a statement has named it since it was last empty
+	exposed   bool // since we last knew that it is there, something that cannot be seen has run, and may have dropped or replaced it
 	written   bool // rows were written in the transaction that is open
 	named     bool // by the command in progress
 	settle    bool // to be really dropped by the command in progress
@@ -262,7 +263,8 @@ const (
 func dropSQL(k Key) string     { return ours + "DROP TEMPORARY TABLE " + quoted(k) }
 func noteSQL(k Key) string     { return ours + "DROP TEMPORARY TABLE IF EXISTS " + quoted(k) }
 func truncateSQL(k Key) string { return ours + "TRUNCATE TABLE " + quoted(k) }
-func checkSQL(k Key) string    { return ours + "SHOW CREATE VIEW " + quoted(k) }
+func checkSQL(k Key) string    { return ours + "SHOW CREATE TABLE " + quoted(k) }
+func probeSQL(k Key) string    { return ours + "SHOW CREATE VIEW " + quoted(k) } // it looks past temporary tables
 
 func quoted(k Key) string {
 	return "`" + strings.ReplaceAll(k.Schema, "`", "``") + "`.`" + strings.ReplaceAll(k.Name, "`", "``") + "`"
