@@ -29,16 +29,18 @@ type delivery uint8
 const (
 	relayReply delivery = iota // to the client as it comes
 	holdReply                  // kept until the machine decides
-	dropReply                  // ours; kept only as long as StepFail may ask for it
+	dropReply                  // ours; kept only as long as StepFail may ask for it, or to read a definition from it
 )
 
 // trackers are lent to conversations while a reply is in progress.
 var trackers = sync.Pool{New: func() any { return new(wire.ResponseTracker) }}
 
 const (
-	// maxHeld bounds what is kept of a held reply: the statements whose replies are held answer with one OK or ERR packet; of
-	// SHOW CREATE VIEW's result set only its end counts.
+	// maxHeld bounds what is kept of a held reply: the statements whose replies are held answer with one OK or ERR packet.
 	maxHeld = 4 << 10
+
+	// maxDefinition bounds what is kept of the reply to SHOW CREATE TABLE. A table with a longer definition is not trusted.
+	maxDefinition = 64 << 10
 )
 
 // conversation is one session's whole protocol life as a resumable state machine without I/O. A driver gives it what arrived and
@@ -299,10 +301,14 @@ func (c *conversation) deliver(b []byte, out *output) {
 			return
 		}
 	}
-	if c.out {
+	limit := maxHeld
+	switch {
+	case c.delivery == dropReply && c.ourClass == session.ClassCheck:
+		limit = maxDefinition
+	case c.out:
 		return
 	}
-	if room := maxHeld - len(c.held); room > 0 {
+	if room := limit - len(c.held); room > 0 {
 		c.held = append(c.held, b[:min(room, len(b))]...)
 	}
 }
@@ -321,8 +327,11 @@ func (c *conversation) complete(now int64, out *output) {
 	if r.HasStatus {
 		c.status = r.Status
 	}
+	if c.delivery == dropReply && c.ourClass == session.ClassCheck {
+		o.Definition = wire.ShowCreate(c.held)
+	}
 	if c.out {
-		c.out = false
+		c.out, c.held = false, nil
 		c.sh.ledger.measure(c.ourClass, c.ourShape, now-c.asked)
 		c.m.BackgroundDone(&o)
 		if c.phase == phaseWait {
@@ -514,7 +523,9 @@ func (c *conversation) inTransaction() bool { return c.status&wire.StatusInTrans
 func (c *conversation) becomeRaw(why string, out *output) {
 	c.phase = phaseRaw
 	c.sh.metrics.rawSession(why)
-	c.toClient(c.held, out)
+	if c.delivery == holdReply {
+		c.toClient(c.held, out)
+	}
 	c.toBackend(c.pending, out)
 	c.held, c.pending, c.cmd, c.hs, c.batch = nil, nil, nil, nil, nil
 	if c.clientFIN {
@@ -606,7 +617,7 @@ func (c *conversation) background(now int64, out *output) {
 	if !ok {
 		return
 	}
-	c.out = true
+	c.out, c.held, c.delivery = true, nil, dropReply
 	c.toBackendFirst(wire.AppendQuery(nil, c.caps, nil, step.SQL), out)
 	c.sent(&step, now)
 	c.pack(out)

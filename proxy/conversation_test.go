@@ -78,6 +78,20 @@ func (s *fakeServer) rows(seq byte, status uint16, values ...string) []byte {
 	return append(b, pack(seq, []byte{0xfe, 0, 0, byte(status), byte(status >> 8)})...)
 }
 
+// definition is the result set of a SHOW CREATE TABLE.
+func (s *fakeServer) definition(text string) []byte {
+	b := pack(1, []byte{2})
+	def := []byte{3, 'd', 'e', 'f', 0, 0, 0, 1, 'a', 0, 12, 33, 0, 10, 0, 0, 0, 0xfd, 0, 0, 0, 0, 0}
+	b = append(b, pack(2, def)...)
+	b = append(b, pack(3, def)...)
+	end := []byte{0xfe, 0, 0, byte(s.status), byte(s.status >> 8)}
+	b = append(b, pack(4, end)...)
+	n := len(text)
+	row := append([]byte{1, 't', 0xfd, byte(n), byte(n >> 8), byte(n >> 16)}, text...)
+	b = append(b, pack(5, row)...)
+	return append(b, pack(6, end)...)
+}
+
 func fail(code uint16, message string) []byte {
 	return wire.AppendErr(nil, 1, testCaps, wire.Err{Code: code, State: "42S02", Message: message})
 }
@@ -141,8 +155,8 @@ func (s *fakeServer) take(p []byte, seq byte) {
 		case strings.HasPrefix(sql, "LOAD DATA LOCAL"):
 			s.stage, s.seq = 3, 2
 			s.out = append(s.out, pack(1, append([]byte{0xfb}, "file"...))...)
-		case strings.Contains(sql, "SHOW CREATE VIEW"):
-			s.out = append(s.out, fail(1146, "no such table")...)
+		case strings.Contains(sql, "SHOW CREATE TABLE"):
+			s.out = append(s.out, s.definition("CREATE TEMPORARY TABLE `t` (\n  `a` int\n) ENGINE=InnoDB")...)
 		case strings.HasPrefix(sql, "BAD"):
 			s.out = append(s.out, fail(1064, "syntax")...)
 		default:

@@ -101,6 +101,7 @@ func exchanges(kind server.Kind, extended bool) []exchange {
 		query("create-temporary", "CREATE TEMPORARY TABLE t (a INT PRIMARY KEY) ENGINE=MEMORY"),
 		query("create-temporary-err", "CREATE TEMPORARY TABLE t (a INT)"),
 		query("create-temporary-note", "CREATE TEMPORARY TABLE IF NOT EXISTS t (a INT)"),
+		query("show-create-table", "SHOW CREATE TABLE t"),
 		query("truncate", "TRUNCATE TABLE t"),
 		query("show-create-view-err", "SHOW CREATE VIEW recorded.nosuch"),
 		query("drop-temporary", "DROP TEMPORARY TABLE t"),
