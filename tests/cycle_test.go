@@ -376,3 +376,63 @@ func testMaxParked(t *testing.T, s *server.Server, p *process.Process) {
 		await(t, "the session's tables are gone", func() bool { return temporaryTables(t, s) == base })
 	}
 }
+
+// TestRoutinesScan has bodies read: a name that a trigger mentions is left to the server, others are not.
+func TestRoutinesScan(t *testing.T) {
+	eachKind(t, func(t *testing.T, kind server.Kind) {
+		s := shared(t, kind)
+		database(t, s, "cycle_scan")
+		executeDirectly(t, s, "USE cycle_scan", "CREATE TABLE base (a INT)",
+			"CREATE TRIGGER makes BEFORE INSERT ON base FOR EACH ROW BEGIN DROP TEMPORARY TABLE IF EXISTS mentioned; END")
+		user, _ := s.Account()
+		p := startProxy(t, s.Address, "TMPPROXY_REWRITE_ROUTINES=scan", "TMPPROXY_BACKEND_MONITOR_USER="+user)
+		c := connect(t, configure(s, p.Address, "cycle_scan"))
+		cycle := func(name string) {
+			must(t, c, "CREATE TEMPORARY TABLE "+name+" (a INT) ENGINE=MEMORY")
+			must(t, c, "INSERT INTO "+name+" VALUES (1)")
+			must(t, c, "DROP TEMPORARY TABLE "+name)
+		}
+		await(t, "bodies are read", func() bool {
+			cycle("quite_other")
+			cycle("mentioned")
+			metrics, err := p.Get("/metrics")
+			return err == nil && strings.Contains(metrics, `tmpproxy_fallbacks_total{reason="routine"}`)
+		})
+		creates, drops := counters(t, c)
+		for range 3 {
+			cycle("quite_other")
+			cycle("quite_other")
+			cycle("mentioned")
+		}
+		nowCreates, nowDrops := counters(t, c)
+		if nowCreates-creates > 4 || nowCreates-creates < 3 || nowDrops-drops > 4 { // one may be the first of quite_other
+			t.Errorf("%d CREATEs and %d DROPs were sent", nowCreates-creates, nowDrops-drops)
+		}
+	})
+}
+
+// TestLeastPrivileges cycles as an account that may do nothing but make temporary tables, and has them looked at before they
+// are emptied: the statement in the middle might have called a function.
+func TestLeastPrivileges(t *testing.T) {
+	eachKind(t, func(t *testing.T, kind server.Kind) {
+		s := shared(t, kind)
+		database(t, s, "cycle_least")
+		executeDirectly(t, s, "DROP USER IF EXISTS least", "CREATE USER least IDENTIFIED BY 'least'", "GRANT CREATE TEMPORARY TABLES ON cycle_least.* TO least")
+		t.Cleanup(func() { executeDirectly(t, s, "DROP USER least") })
+		p := startProxy(t, s.Address)
+		config := configure(s, p.Address, "cycle_least")
+		config.User, config.Password = "least", "least"
+		c := connect(t, config)
+		for i := range 5 {
+			creates, drops := counters(t, c)
+			must(t, c, "CREATE TEMPORARY TABLE t (a INT PRIMARY KEY) ENGINE=MEMORY")
+			must(t, c, "INSERT INTO t VALUES (1)")
+			must(t, c, "SELECT * FROM t, (SELECT 1) AS x")
+			must(t, c, "DROP TEMPORARY TABLE t")
+			nowCreates, nowDrops := counters(t, c)
+			if i >= 2 && nowCreates+nowDrops > creates+drops {
+				t.Errorf("cycle %d: %d CREATEs and %d DROPs were sent", i, nowCreates-creates, nowDrops-drops)
+			}
+		}
+	})
+}
