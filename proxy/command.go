@@ -95,7 +95,7 @@ func (c *conversation) takeCommand(b []byte, now int64, out *output) int {
 	if c.command == wire.ComSetOption && n > wire.HeaderSize+1 {
 		c.wantsMulti = b[wire.HeaderSize+1] == 0
 	}
-	ev.Whole = end && c.examined == length
+	ev.Whole = end && c.examined == length && c.command != wire.ComStmtBulkExecute
 	switch ev.Kind {
 	case session.EventExecute, session.EventCloseHandle:
 		ev.Handle = c.handle(b[:n])
@@ -119,12 +119,30 @@ func (c *conversation) takeCommand(b []byte, now int64, out *output) int {
 func (c *conversation) judge(now int64, out *output) {
 	ev := &c.event
 	ev.Text = c.text()
-	if ev.Kind == session.EventQuery && ev.Statement.Verb == rewrite.VerbCreateTemporary && !ev.Statement.Multi && ev.Whole && c.analyse(ev.Text, out) {
+	if text := c.createText(); text != nil && c.analyse(text, out) {
 		return
 	}
 	step := c.m.Begin(ev)
 	ev.Text = nil
 	c.do(&step, now, out)
+}
+
+// createText is the CREATE TEMPORARY TABLE that the present command runs or prepares; nil for any other command.
+func (c *conversation) createText() []byte {
+	ev := &c.event
+	if ev.Kind != session.EventQuery && ev.Kind != session.EventPrepare || !ev.Whole || ev.Statement.Multi {
+		return nil
+	}
+	switch ev.Statement.Verb {
+	case rewrite.VerbCreateTemporary:
+		return ev.Text
+	case rewrite.VerbPrepare:
+		_, inner, ok := rewrite.ParsePrepare(ev.Text, c.mode())
+		if s := rewrite.Classify(inner, c.mode()); ok && s.Verb == rewrite.VerbCreateTemporary && !s.Multi {
+			return inner
+		}
+	}
+	return nil
 }
 
 // analyse looks up what is known of a CREATE TEMPORARY TABLE; it answers true if a worker has to find out.
@@ -139,10 +157,10 @@ func (c *conversation) analyse(text []byte, out *output) bool {
 		c.event.Create = d
 		return false
 	}
+	text = bytes.Clone(text)
 	c.cmd = bytes.Clone(c.cmd)
 	c.event.Text = nil
 	c.phase = phaseWork
-	text = c.text()
 	out.work = func() {
 		d := rewrite.Analyze(text, opt)
 		c.sh.cache.Put(text, opt, d)

@@ -19,16 +19,19 @@ const (
 
 // plainVerbs are those whose OK leaves ROW_COUNT() = 0, as CREATE and DROP do.
 const plainVerbs = sessionVerbs | 1<<rewrite.VerbCreateTemporary | 1<<rewrite.VerbDropTable | 1<<rewrite.VerbTruncate |
-	1<<rewrite.VerbCreateTable | 1<<rewrite.VerbSet | 1<<rewrite.VerbLockTables
+	1<<rewrite.VerbCreateTable | 1<<rewrite.VerbSet | 1<<rewrite.VerbLockTables | 1<<rewrite.VerbPrepare | 1<<rewrite.VerbDeallocate
 
 // clears says whether a statement surely empties the list of warnings before it. On MySQL every statement does, but for
-// those that read the list; MariaDB empties it only for statements that use tables.
-func clears(s rewrite.Statement, text []byte) bool {
+// those that read the list; MariaDB empties it only for statements that use tables, and when such are prepared.
+func (m *Machine) clears(s rewrite.Statement, text []byte) bool {
 	const tables = writeVerbs | 1<<rewrite.VerbTruncate | 1<<rewrite.VerbShowTables | 1<<rewrite.VerbDescribe | 1<<rewrite.VerbLockTables |
 		1<<rewrite.VerbCreateTemporary | 1<<rewrite.VerbCreateTable | 1<<rewrite.VerbDropTable | 1<<rewrite.VerbAlterTable | 1<<rewrite.VerbRename
 	switch {
 	case s.Verbs&tables != 0:
 		return true
+	case s.Verb == rewrite.VerbPrepare:
+		_, inner, ok := rewrite.ParsePrepare(text, m.mode())
+		return ok && m.clears(rewrite.Classify(inner, m.mode()), inner)
 	case s.Has(rewrite.VerbSelect):
 		return rewrite.Mentions(text, "from") && !rewrite.Mentions(text, "dual")
 	case s.Verbs&(1<<rewrite.VerbCreate|1<<rewrite.VerbDrop) != 0:

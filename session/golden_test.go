@@ -265,12 +265,14 @@ func (g *golden) begin(word, rest string) []string {
 	case "query", "long":
 		ev.Kind, ev.Text, ev.Whole = EventQuery, []byte(rest), word == "query"
 		ev.Statement = rewrite.Classify(ev.Text, g.mode())
-		if ev.Statement.Verb == rewrite.VerbCreateTemporary && !ev.Statement.Multi && ev.Whole {
-			ev.Create = rewrite.Analyze(ev.Text, rewrite.Options{Mode: g.mode(), Convert: g.policy.Convert, Version: g.m.server.Version})
+		ev.Create = g.analyse(ev.Text, &ev)
+		if _, inner, ok := rewrite.ParsePrepare(ev.Text, g.mode()); ok {
+			ev.Create = g.analyse(inner, &ev)
 		}
 	case "prepare":
 		ev.Kind, ev.Text = EventPrepare, []byte(rest)
 		ev.Statement = rewrite.Classify(ev.Text, g.mode())
+		ev.Create = g.analyse(ev.Text, &ev)
 	case "execute", "close":
 		ev.Kind, ev.Handle = EventExecute, uint32(number(g.t, rest))
 		if word == "close" {
@@ -294,6 +296,14 @@ func (g *golden) begin(word, rest string) []string {
 		t.exposed = t.exposed || g.exposed
 	}
 	return g.step(g.m.Begin(&ev))
+}
+
+// analyse is what the caller does of a text before it asks the machine.
+func (g *golden) analyse(text []byte, ev *Event) *rewrite.Create {
+	if s := rewrite.Classify(text, g.mode()); s.Verb != rewrite.VerbCreateTemporary || s.Multi || !ev.Whole {
+		return nil
+	}
+	return rewrite.Analyze(text, rewrite.Options{Mode: g.mode(), Convert: g.policy.Convert, Version: g.m.server.Version})
 }
 
 // step notes what a step asks for.

@@ -104,6 +104,7 @@ type flow struct {
 	endsXA      bool    // it is XA COMMIT or XA ROLLBACK
 	locks       bool    // it is a FLUSH that locks
 	losesSchema bool    // it may have dropped the current schema
+	elsewhere   bool    // it runs in another schema than the current one, or may
 	table       *table  // that the action is about
 	detail      *detail // what only some commands need
 }
@@ -120,7 +121,7 @@ type detail struct {
 	unread      bool                 // the SET could not be read
 	doubts      doubts               // what it may have done then
 	schema      string               // of USE, COM_INIT_DB, COM_CHANGE_USER
-	text        []byte               // of COM_STMT_PREPARE
+	handle      *handle              // of COM_STMT_PREPARE and PREPARE
 }
 
 // Options is what a new session starts with.
@@ -204,7 +205,9 @@ func (m *Machine) plan(ev *Event) {
 	m.retry(ev)
 	switch ev.Kind {
 	case EventQuery:
-		m.planText(ev.Text, ev)
+		if !m.planNamedExecute(ev) {
+			m.planText(ev.Text, ev)
+		}
 	case EventPrepare:
 		m.planPrepare(ev)
 	case EventExecute:

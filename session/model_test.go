@@ -45,14 +45,17 @@ type server struct {
 	stale    bool // the warnings are of an earlier statement
 	warned   int  // how many warnings there ever were
 	rowCount int
-	texts    map[string]string // PREPARE
-	handles  map[uint32]string
+	texts    map[string]prepare // by PREPARE
+	handles  map[uint32]prepare // by COM_STMT_PREPARE
 	last     uint32
 
 	trigger  string                                   // what an INSERT into a permanent table does to d1.t1: "", drop, merge
 	resolved func(k Key, r *relation, temporary bool) // told of every name that a statement resolves
 	failure  string                                   // what an own statement did that it may not
 }
+
+// prepare is a prepared statement. It runs in the schema in which it was prepared.
+type prepare struct{ text, schema string }
 
 type savepoint struct {
 	name string
@@ -85,7 +88,7 @@ func (r *relation) definition(temporary bool) string {
 func newServer() *server {
 	s := &server{
 		charsets: map[string]string{"d1": "utf8mb4", "d2": "latin1"}, permanent: map[Key]*relation{}, views: map[Key]bool{},
-		schema: "d1", handles: map[uint32]string{}, texts: map[string]string{},
+		schema: "d1", handles: map[uint32]prepare{}, texts: map[string]prepare{},
 	}
 	s.permanent[Key{"d1", "base"}] = &relation{engine: "InnoDB", define: "a int", rows: []int{1, 2, 3}}
 	s.permanent[Key{"d1", "t3"}] = &relation{engine: "InnoDB", define: "a int", rows: []int{31, 32}}
@@ -393,14 +396,20 @@ func (s *server) run(st *statement) reply {
 	case opCreateTable, opCreateView, opDropView, opAlter, opRename, opDatabase:
 		return s.definition(st)
 	case opPrepare:
-		s.texts[st.word] = st.text
+		delete(s.texts, st.word)
+		if code := s.preparable(st.text); code != 0 {
+			return fail(code)
+		}
+		s.texts[st.word] = prepare{st.text, s.schema}
 		return reply{}
 	case opExecute:
-		text, ok := s.texts[st.word]
+		p, ok := s.texts[st.word]
 		if !ok {
 			return fail(1243)
 		}
-		return s.nested(text)
+		defer func(schema string) { s.schema = schema }(s.schema)
+		s.schema = p.schema
+		return s.nested(p.text)
 	}
 	return fail(1064)
 }
@@ -946,34 +955,42 @@ func (s *server) definition(st *statement) reply {
 // The commands besides COM_QUERY.
 
 func (s *server) prepare(text string) reply {
+	if code := s.preparable(text); code != 0 {
+		s.warnings = []string{fmt.Sprintf("error %d", code)}
+		s.rowCount = -1
+		return fail(code)
+	}
+	s.last++
+	s.handles[s.last] = prepare{text, s.schema}
+	return reply{handle: s.last}
+}
+
+// preparable returns the error that a text cannot be prepared for, or 0. Names are resolved, but not those of a CREATE or DROP.
+func (s *server) preparable(text string) uint16 {
 	list := parse(text)
 	if len(list) != 1 || list[0].op == opNone {
-		s.warnings = []string{"error 1064"}
-		s.rowCount = -1
-		return fail(1064)
+		return 1064
 	}
 	st := list[0]
 	switch st.op {
 	case opSelect, opInsert, opReplace, opUpdate, opDelete:
 		if r, _ := s.resolve(st.names[0]); r == nil && !s.views[s.key(st.names[0])] {
-			s.warnings = []string{"error 1146"}
-			s.rowCount = -1
-			return fail(1146)
+			return 1146
 		}
 	}
-	s.last++
-	s.handles[s.last] = text
-	return reply{handle: s.last}
+	return 0
 }
 
 func (s *server) execute(handle uint32) reply {
-	text, ok := s.handles[handle]
+	p, ok := s.handles[handle]
 	if !ok {
 		s.warnings = []string{"error 1243"}
 		s.rowCount = -1
 		return fail(1243)
 	}
-	return s.query(text)
+	defer func(schema string) { s.schema = schema }(s.schema)
+	s.schema = p.schema
+	return s.query(p.text)
 }
 
 func (s *server) initDB(schema string) reply {

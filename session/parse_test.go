@@ -250,6 +250,7 @@ func (p *parser) read(text string) {
 		st.op, st.word = opPrepare, p.next()
 		_, st.text, _ = strings.Cut(text, "'")
 		st.text = strings.TrimSuffix(st.text, "'")
+		st.tables = parse(st.text)[0].tables
 	case p.accept("EXECUTE"):
 		st.op, st.word = opExecute, p.next()
 	}

@@ -2,6 +2,7 @@ package session
 
 import (
 	"bytes"
+	"slices"
 
 	"tmpproxy/rewrite"
 )
@@ -17,83 +18,179 @@ type prepared struct {
 	bytes int
 }
 
+// handle is a prepared statement: by COM_STMT_PREPARE it has an id, by PREPARE a name.
 type handle struct {
 	id        uint32
+	name      string // in lower case; "" for an id
 	statement rewrite.Statement
 	text      []byte
+	schema    string       // in which the server runs it: that in which it was prepared; "" if it is not known
+	ddl       *preparedDDL // of a CREATE or DROP of temporary tables that names nothing else
 }
 
-// find returns the statement of a handle; false if it is not known.
-func (p *prepared) find(id uint32) (handle, bool) {
-	if p != nil {
-		for _, h := range p.list {
-			if h.id == id {
-				return h, true
-			}
-		}
+// preparedDDL is what is needed to take part in a prepared CREATE or DROP, which is done as long as nothing has changed since it
+// was prepared.
+type preparedDDL struct {
+	context context
+	create  *rewrite.Create // of a CREATE
+	convert rewrite.EngineSet
+}
+
+// index returns where a statement is in the list, or -1. Either the id or the name counts.
+func (p *prepared) index(id uint32, name string) int {
+	if p == nil {
+		return -1
 	}
-	return handle{}, false
+	return slices.IndexFunc(p.list, func(h handle) bool { return h.id == id && h.name == name })
 }
 
-// close forgets a handle.
-func (p *prepared) close(id uint32) {
+// find returns a statement; false if it is not known.
+func (p *prepared) find(id uint32, name string) (handle, bool) {
+	i := p.index(id, name)
+	if i < 0 {
+		return handle{}, false
+	}
+	return p.list[i], true
+}
+
+// close forgets a statement.
+func (p *prepared) close(id uint32, name string) {
+	if i := p.index(id, name); i >= 0 {
+		p.bytes -= len(p.list[i].text)
+		p.list[i] = p.list[len(p.list)-1]
+		p.list[len(p.list)-1] = handle{}
+		p.list = p.list[:len(p.list)-1]
+	}
+}
+
+// forgetNames forgets what was prepared by PREPARE: code that cannot be seen may have prepared something else.
+func (p *prepared) forgetNames() {
 	if p == nil {
 		return
 	}
-	for i, h := range p.list {
-		if h.id == id {
-			p.bytes -= len(h.text)
-			p.list[i] = p.list[len(p.list)-1]
-			p.list[len(p.list)-1] = handle{}
-			p.list = p.list[:len(p.list)-1]
-			return
+	p.list = slices.DeleteFunc(p.list, func(h handle) bool {
+		if h.name == "" {
+			return false
 		}
-	}
+		p.bytes -= len(h.text)
+		return true
+	})
 }
 
-// add remembers a handle if there is room.
+// add remembers a statement if there is room.
 func (p *prepared) add(h handle) {
-	p.close(h.id)
+	p.close(h.id, h.name)
 	if len(p.list) < maxHandles && p.bytes+len(h.text) <= maxPreparedBytes {
 		p.list = append(p.list, h)
 		p.bytes += len(h.text)
 	}
 }
 
-// planPrepare plans a COM_STMT_PREPARE: it resolves names, but does nothing yet.
+// planPrepare plans a COM_STMT_PREPARE.
 func (m *Machine) planPrepare(ev *Event) {
 	f := &m.flow
 	if !ev.Whole || ev.Statement.Doubtful || len(ev.Text) == 0 {
 		m.settleAll("opaque")
 		return
 	}
-	m.mention(ev.Text)
-	m.unname()
-	f.detail = &detail{text: bytes.Clone(ev.Text)}
+	m.planPreparing(handle{statement: ev.Statement, text: bytes.Clone(ev.Text)}, ev)
+	f.reads = false
 }
 
-// remember takes over the outcome of a COM_STMT_PREPARE.
+// planNamedPrepare plans a PREPARE; false: it is not understood.
+func (m *Machine) planNamedPrepare(text []byte, ev *Event) bool {
+	if ev == nil {
+		return false
+	}
+	name, inner, ok := rewrite.ParsePrepare(text, m.mode())
+	if !ok {
+		return false
+	}
+	s := rewrite.Classify(inner, m.mode())
+	if s.Doubtful || s.Multi {
+		return false
+	}
+	m.planPreparing(handle{name: name, statement: s, text: bytes.Clone(inner)}, ev)
+	return true
+}
+
+// planPreparing plans the preparation of a statement: the server resolves the names in it, but for those of a CREATE or DROP of
+// temporary tables, and does nothing yet.
+func (m *Machine) planPreparing(h handle, ev *Event) {
+	if m.schemaKnown {
+		h.schema = m.ctx.schema
+	}
+	own := false
+	switch c := ev.Create; h.statement.Verb {
+	case rewrite.VerbCreateTemporary:
+		own = c != nil && (c.Keep.Reason == rewrite.ReasonNone || c.Convert.Reason == rewrite.ReasonNone)
+	case rewrite.VerbDropTable:
+		_, own = rewrite.ParseDrop(h.text, m.mode())
+	}
+	if own = own && !h.statement.Multi && bytes.IndexByte(h.text, '?') < 0; own {
+		h.ddl = &preparedDDL{context: m.ctx, create: ev.Create, convert: ev.Policy.Convert}
+	} else {
+		m.mention(h.text)
+		m.unname()
+	}
+	m.flow.detail = &detail{handle: &h}
+}
+
+// remember takes over the outcome of a preparation. One that fails has taken away what had the name.
 func (m *Machine) remember(o *Outcome) {
-	d := m.flow.detail
-	if o.Kind == OutcomeErr {
-		return
+	f := &m.flow
+	switch d := f.detail; {
+	case f.kind == EventPrepare && o.Kind == OutcomeErr:
+	case d == nil || d.handle == nil:
+		m.prepared.close(o.Handle, "")
+	case o.Kind == OutcomeErr:
+		m.prepared.close(0, d.handle.name)
+	default:
+		if m.prepared == nil {
+			m.prepared = &prepared{}
+		}
+		d.handle.id = o.Handle
+		m.prepared.add(*d.handle)
 	}
-	if d == nil {
-		m.prepared.close(o.Handle)
-		return
-	}
-	if m.prepared == nil {
-		m.prepared = &prepared{}
-	}
-	m.prepared.add(handle{id: o.Handle, statement: m.flow.statement, text: d.text})
 }
 
-// planExecute plans a COM_STMT_EXECUTE: it does what the statement of its handle does, but is never answered by us.
+// planExecute plans a COM_STMT_EXECUTE: it does what the statement of its handle does.
 func (m *Machine) planExecute(ev *Event) {
-	h, ok := m.prepared.find(ev.Handle)
+	h, ok := m.prepared.find(ev.Handle, "")
 	if !ok {
 		h.statement = rewrite.Statement{Verb: rewrite.VerbUnknown, Verbs: 1 << rewrite.VerbUnknown, Doubtful: true}
 	}
-	m.flow.statement, m.flow.whole = h.statement, true
-	m.planText(h.text, nil)
+	m.planPrepared(h, ev)
+}
+
+// planNamedExecute plans an EXECUTE; false: what it runs is not known.
+func (m *Machine) planNamedExecute(ev *Event) bool {
+	if ev.Statement.Verb != rewrite.VerbExecute || ev.Statement.Multi || ev.Statement.Executable || !ev.Whole {
+		return false
+	}
+	name, parameters, ok := rewrite.ParseExecute(ev.Text, m.mode())
+	if !ok {
+		return false
+	}
+	h, ok := m.prepared.find(0, name)
+	if !ok {
+		return false
+	}
+	if parameters {
+		h.ddl = nil // it fails
+	}
+	m.planPrepared(h, ev)
+	return true
+}
+
+// planPrepared plans the execution of a prepared statement.
+func (m *Machine) planPrepared(h handle, ev *Event) {
+	f := &m.flow
+	f.statement, f.whole = h.statement, true
+	var own *Event
+	f.elsewhere = !m.schemaKnown || h.schema != m.ctx.schema
+	if d := h.ddl; d != nil && ev.Whole && !f.elsewhere && d.convert == ev.Policy.Convert && d.context.equal(m.ctx) {
+		own = &Event{Create: d.create}
+	}
+	m.planText(h.text, own)
 }

@@ -339,9 +339,18 @@ func (w *world) text(c command) string {
 	case "query":
 		return c.text
 	case "execute":
-		return w.direct.handles[c.handle]
+		return w.direct.handles[c.handle].text
 	}
 	return ""
+}
+
+// runs returns the statements that a command runs, if need be by an EXECUTE.
+func (w *world) runs(c command) string {
+	text := w.text(c)
+	if list := parse(text); len(list) == 1 && list[0].op == opExecute {
+		return w.direct.texts[list[0].word].text
+	}
+	return text
 }
 
 // touchesConverted says whether a statement reads or writes rows of a table that is InnoDB only through the proxy.
@@ -349,7 +358,7 @@ func (w *world) touchesConverted(c command) (reads, writes bool) {
 	list := parse(w.text(c))
 	for _, st := range list {
 		if st.op == opExecute {
-			list = append(slices.Clone(list), parse(w.direct.texts[st.word])...)
+			list = append(slices.Clone(list), parse(w.direct.texts[st.word].text)...)
 		}
 	}
 	for _, st := range list {
@@ -422,10 +431,7 @@ func (w *world) buildEvent(c command) Event {
 	}
 	if c.kind == "query" || c.kind == "prepare" {
 		a := w.analysis(c.text)
-		ev.Statement = a.statement
-		if c.kind == "query" {
-			ev.Create = a.create
-		}
+		ev.Statement, ev.Create = a.statement, a.create
 	}
 	return ev
 }
@@ -446,7 +452,9 @@ func (w *world) analysis(text string) analysed {
 		return a.(analysed)
 	}
 	a := analysed{statement: rewrite.Classify([]byte(text), mode)}
-	if a.statement.Verb == rewrite.VerbCreateTemporary && !a.statement.Multi {
+	if _, inner, ok := rewrite.ParsePrepare([]byte(text), mode); ok {
+		a.create = w.analysis(string(inner)).create
+	} else if a.statement.Verb == rewrite.VerbCreateTemporary && !a.statement.Multi {
 		a.create = rewrite.Analyze([]byte(text), rewrite.Options{Mode: mode, Convert: w.policy.Convert, Version: version})
 	}
 	cache.Store(text, a)
@@ -576,7 +584,7 @@ func (w *world) ours(step Step, c command) string {
 		return ""
 	}
 	st := parse(step.SQL)[0]
-	committing := st.op == opTruncate && step.Kind == StepReplace && strings.HasPrefix(c.text, "DROP TABLE") // as the client's own
+	committing := st.op == opTruncate && step.Kind == StepReplace && strings.HasPrefix(w.runs(c), "DROP TABLE") // as the client's own
 	type trans struct {
 		commits          int
 		inTrans, oneShot bool
@@ -945,7 +953,8 @@ func (g *generator) rare() command {
 		return q("SELECT " + g.pick("f_write()", "f_drop()"))
 	case 2:
 		return q(g.pick("PREPARE p FROM 'DROP TEMPORARY TABLE t1'", "PREPARE p FROM 'SELECT * FROM t1'", "EXECUTE p", "EXECUTE p",
-			"PREPARE p FROM 'SET TRANSACTION READ ONLY'"))
+			"PREPARE p FROM 'SET TRANSACTION READ ONLY'", "PREPARE p FROM 'CALL p_make()'", "EXECUTE q", "EXECUTE q",
+			"PREPARE q FROM 'CREATE TEMPORARY TABLE t1 (a INT) ENGINE=MEMORY'", "PREPARE q FROM 'DROP TABLE IF EXISTS t1'"))
 	case 3:
 		return q(g.pick("ALTER TABLE ", "ALTER TABLE ") + t + g.pick(" ADD c INT", " RENAME TO t4", " UNION=(base)"))
 	case 4:

@@ -33,14 +33,14 @@ const (
 		1<<rewrite.VerbSavepoint | 1<<rewrite.VerbRelease | 1<<rewrite.VerbRollbackTo | 1<<rewrite.VerbDescribe
 )
 
-// planText plans a statement. ev is nil for a prepared one, which is never answered or replaced.
+// planText plans a statement. ev is nil for a prepared one that is neither answered nor replaced.
 func (m *Machine) planText(text []byte, ev *Event) {
 	f := &m.flow
 	s := f.statement
 	f.opaque = m.isOpaque(text)
 	f.reads = m.readsDiagnostics(text)
 	f.exposes = m.exposes(text)
-	f.keeps = m.server.MariaDB && (m.lingering || m.owed != owedNothing) && !clears(s, text)
+	f.keeps = m.server.MariaDB && (m.lingering || m.owed != owedNothing) && !m.clears(s, text)
 	switch {
 	case f.opaque:
 		f.taintAll = true
@@ -69,7 +69,7 @@ func (m *Machine) planText(text []byte, ev *Event) {
 	}
 	f.flush = m.endsQuiet() && m.mayWipe(text)
 	if m.server.MariaDB && (f.flush || m.anySettle()) {
-		f.keeps = !clears(s, text) // what is sent first may leave warnings that it keeps
+		f.keeps = !m.clears(s, text) // what is sent first may leave warnings that it keeps
 	}
 	if s.Has(rewrite.VerbFlush) {
 		f.locks = rewrite.Mentions(text, "lock") || rewrite.Mentions(text, "export")
@@ -105,6 +105,14 @@ func (m *Machine) planSingle(text []byte, ev *Event) {
 	case rewrite.VerbUse:
 		f.detail = &detail{}
 		f.detail.schema, _ = rewrite.ParseUse(text, m.mode())
+	case rewrite.VerbPrepare:
+		if m.planNamedPrepare(text, ev) {
+			return
+		}
+	case rewrite.VerbDeallocate:
+		name, _ := rewrite.ParseDeallocate(text, m.mode())
+		f.detail = &detail{handle: &handle{name: name}}
+		return
 	case rewrite.VerbXA:
 		f.endsXA = endsXA(text)
 	case rewrite.VerbDatabase:
@@ -114,6 +122,22 @@ func (m *Machine) planSingle(text []byte, ev *Event) {
 	}
 	f.taints = 1<<f.statement.Verb&harmlessVerbs == 0
 	m.mention(text)
+}
+
+// trackNames takes over what a statement did to those that are prepared by name.
+func (m *Machine) trackNames(o *Outcome) {
+	const names = 1<<rewrite.VerbPrepare | 1<<rewrite.VerbDeallocate
+	f := &m.flow
+	s := f.statement
+	known := f.detail != nil && f.detail.handle != nil && f.detail.handle.name != ""
+	switch {
+	case f.opaque, s.Verbs&names != 0 && !known:
+		m.prepared.forgetNames()
+	case s.Verb == rewrite.VerbPrepare:
+		m.remember(o)
+	case s.Verb == rewrite.VerbDeallocate && o.Kind != OutcomeErr:
+		m.prepared.close(0, f.detail.handle.name)
+	}
 }
 
 // planMulti plans several statements in one text.
@@ -150,7 +174,7 @@ func (m *Machine) isOpaque(text []byte) bool {
 func (m *Machine) exposes(text []byte) bool {
 	const none = sessionVerbs | 1<<rewrite.VerbEmpty | 1<<rewrite.VerbShow | 1<<rewrite.VerbShowDiagnostics | 1<<rewrite.VerbShowTables |
 		1<<rewrite.VerbDescribe | 1<<rewrite.VerbGetDiagnostics | 1<<rewrite.VerbDropTable | 1<<rewrite.VerbTruncate |
-		1<<rewrite.VerbSet | 1<<rewrite.VerbDo
+		1<<rewrite.VerbSet | 1<<rewrite.VerbDo | 1<<rewrite.VerbPrepare | 1<<rewrite.VerbDeallocate
 	f := &m.flow
 	s := f.statement
 	switch {
@@ -180,7 +204,7 @@ func (m *Machine) exposes(text []byte) bool {
 // inSchema says whether a table is in the schema of that name; "" is the current one.
 func (m *Machine) inSchema(t *table, schema []byte) bool {
 	if len(schema) == 0 {
-		return m.schemaKnown && t.key.Schema == m.ctx.schema
+		return m.schemaKnown && !m.flow.elsewhere && t.key.Schema == m.ctx.schema
 	}
 	return string(schema) == t.key.Schema
 }
@@ -227,7 +251,9 @@ func (m *Machine) finish(o *Outcome) {
 	case EventPrepare:
 		m.remember(o)
 	case EventCloseHandle:
-		m.prepared.close(f.handle)
+		m.prepared.close(f.handle, "")
+	case EventQuery:
+		m.trackNames(o)
 	}
 	if o.StateTracked && (f.class == ClassCreate || f.class == ClassDrop) {
 		m.native = true

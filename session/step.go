@@ -25,9 +25,9 @@ const (
 type Event struct {
 	Kind      EventKind
 	Text      []byte            // see EventKind; may be only the beginning, see Whole
-	Whole     bool              // Text is the whole text, not the beginning of a long statement
+	Whole     bool              // Text is the whole text, not the beginning of a long statement; of EventExecute: the command is there as a whole
 	Statement rewrite.Statement // EventQuery, EventPrepare: rewrite.Classify(Text)
-	Create    *rewrite.Create   // EventQuery of a VerbCreateTemporary statement: rewrite.Analyze(Text); nil otherwise
+	Create    *rewrite.Create   // rewrite.Analyze of the CREATE TEMPORARY TABLE that EventQuery runs or prepares, or EventPrepare prepares; nil otherwise
 	Handle    uint32            // EventExecute, EventCloseHandle
 	Now       int64             // monotonic nanoseconds
 	Policy    *Policy           // the settings in force; never nil

@@ -148,12 +148,12 @@ func alike(a, b Key) bool {
 	return strings.EqualFold(a.Name, b.Name) && strings.EqualFold(a.Schema, b.Schema)
 }
 
-// key returns the table that a name means now; false if the current schema is not known.
+// key returns the table that a name in the command in progress means; false if the schema is not known.
 func (m *Machine) key(n rewrite.Name) (Key, bool) {
 	if n.Schema != "" {
 		return Key{Schema: n.Schema, Name: n.Name}, true
 	}
-	return Key{Schema: m.ctx.schema, Name: n.Name}, m.schemaKnown && m.ctx.schema != ""
+	return Key{Schema: m.ctx.schema, Name: n.Name}, m.schemaKnown && !m.flow.elsewhere && m.ctx.schema != ""
 }
 
 // mark has a parked table settled by the command in progress, which concerns it and fails if that does.

@@ -26,9 +26,9 @@ type habit struct {
 	name  string
 	kinds []server.Kind // nil: both
 	first []string      // once in a session
-	cycle []string
-	table string // the name in SHOW CREATE TABLE; "" is $t
-	rows  string // of the table at the end of its use, which is where the statement SHOW stands; "" is 1
+	cycle []string      // with BINARY before it by a COM_STMT_PREPARE of its own
+	table string        // the name in SHOW CREATE TABLE; "" is $t
+	rows  string        // of the table at the end of its use, which is where the statement SHOW stands; "" is 1
 	// engines are what SHOW CREATE TABLE says by strategy.
 	engines map[string]string
 	// native are the strategies under which the cycle is left to the server: always, or on MySQL.
@@ -98,6 +98,13 @@ var habits = []habit{
 		cycle: []string{create, strings.ReplaceAll(create, "$t", "$t_two"), insert, "SHOW", "DROP TEMPORARY TABLE IF EXISTS $t, $t_two"}},
 	{name: "emptied and used again", engines: toInnoDB,
 		cycle: []string{create, insert, "TRUNCATE TABLE $t", insert, "DELETE FROM $t", insert, "SHOW", drop}},
+	{name: "PREPARE once", engines: toInnoDB, first: []string{"PREPARE c FROM '" + create + "'", "PREPARE d FROM '" + drop + "'", "PREPARE s FROM 'SELECT 1 FROM cycle_other.nothing'"},
+		cycle: []string{"EXECUTE c", insert, "EXECUTE s", "SHOW", "EXECUTE d"}},
+	{name: "PREPARE each time", engines: toInnoDB,
+		cycle: []string{"PREPARE c FROM \"" + create + "\"", "EXECUTE c", "DEALLOCATE PREPARE c", insert, "SHOW", "PREPARE c FROM '" + drop + "'", "EXECUTE c", "DROP PREPARE c"}},
+	{name: "COM_STMT_PREPARE", engines: toInnoDB, cycle: []string{"BINARY " + create, "BINARY " + insert, "SHOW", "BINARY " + drop}},
+	{name: "COM_STMT_PREPARE in a transaction", engines: toInnoDB,
+		cycle: []string{"BINARY DROP TEMPORARY TABLE IF EXISTS $t", "START TRANSACTION", "BINARY " + create, insert, "SHOW", "COMMIT"}},
 	{name: "a hint", engines: always("MEMORY"), native: "innodb keep",
 		cycle: []string{"CREATE TEMPORARY TABLE $t /* tmpproxy:native */ (id INT PRIMARY KEY, v INT) ENGINE=MEMORY", insert, "SHOW", drop}},
 	{name: "AS SELECT", engines: always("MEMORY"), native: "innodb keep",
@@ -131,13 +138,30 @@ func counters(t testing.TB, c *rawclient.Conn) (creates, drops int) {
 
 var engineOf = regexp.MustCompile(`\) ENGINE=(\w+)`)
 
+// names puts a table's name into statements. Each habit has shapes of its own: how one goes must not decide on the next.
+func (h *habit) names(name string) *strings.Replacer {
+	return strings.NewReplacer("$t_two", name+"_two", "$t_blob", name+"_blob", "$t", name, "v INT", "v_"+name+" INT")
+}
+
 // live goes through one cycle and returns how many CREATEs and DROPs the session has sent to the server for it.
 func (h *habit) live(t *testing.T, c *rawclient.Conn, name, strategy string) (creates, drops int) {
 	t.Helper()
-	// Each habit has shapes of its own: how one goes must not decide on the next.
-	names := strings.NewReplacer("$t_two", name+"_two", "$t_blob", name+"_blob", "$t", name, "v INT", "v_"+name+" INT")
+	names := h.names(name)
 	before, beforeDrops := counters(t, c)
 	for _, text := range h.cycle {
+		if binary, ok := strings.CutPrefix(names.Replace(text), "BINARY "); ok {
+			prepared, err := c.Prepare(binary)
+			if err != nil || prepared.Prepared == nil {
+				t.Fatalf("prepare %s: %s", binary, told(prepared, err))
+			}
+			if reply, err := c.Execute(prepared.Prepared.ID, 0); err != nil || reply.Err() != nil {
+				t.Fatalf("execute %s: %s", binary, told(reply, err))
+			}
+			if err := c.CloseStatement(prepared.Prepared.ID); err != nil {
+				t.Fatal(err)
+			}
+			continue
+		}
 		if text != "SHOW" {
 			must(t, c, names.Replace(text))
 			continue
@@ -188,6 +212,7 @@ func TestCycles(t *testing.T) {
 		s := shared(t, kind)
 		database(t, s, "cycle")
 		database(t, s, "cycle_other")
+		executeDirectly(t, s, "CREATE TABLE cycle_other.nothing (a INT)")
 		for _, strategy := range strategies {
 			t.Run(strategy, func(t *testing.T) {
 				p := startProxy(t, s.Address, "TMPPROXY_REWRITE_STRATEGY="+strategy)
@@ -201,7 +226,7 @@ func TestCycles(t *testing.T) {
 						for session := range 2 {
 							c := connect(t, configure(s, p.Address, "cycle"))
 							for _, text := range h.first {
-								must(t, c, text)
+								must(t, c, h.names(fmt.Sprint("t", i)).Replace(text))
 							}
 							for cycle := range 5 {
 								creates, drops := h.live(t, c, fmt.Sprint("t", i), strategy)
