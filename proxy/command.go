@@ -50,6 +50,22 @@ func malformed(cmd wire.Command, length int) bool {
 	return cmd == wire.ComStmtClose && length < 5 || cmd == wire.ComStmtSendLongData && length < 7
 }
 
+// plainExecute is the length of a COM_STMT_EXECUTE without parameters: the command, the statement id, flags, an iteration count.
+const plainExecute = 10
+
+// isPlainExecute says whether a COM_STMT_EXECUTE asks for nothing but the execution: no cursor, which DDL would fail for, and
+// neither parameters nor query attributes.
+func isPlainExecute(p []byte) bool {
+	const counted = 8 // PARAMETER_COUNT_AVAILABLE: the number of parameters follows
+	switch len(p) {
+	case plainExecute:
+		return p[5] == 0
+	case plainExecute + 1:
+		return p[5] == counted && p[plainExecute] == 0
+	}
+	return false
+}
+
 // takeCommand judges the command that b begins with and sets it going. It answers how many bytes of b it took; 0: too little has
 // arrived to judge.
 func (c *conversation) takeCommand(b []byte, now int64, out *output) int {
@@ -78,7 +94,9 @@ func (c *conversation) takeCommand(b []byte, now int64, out *output) int {
 		case text:
 			c.examined = min(length, max(policy.MaxStatement, 1))
 			need = wire.HeaderSize + c.examined
-		case ev.Kind == session.EventExecute || ev.Kind == session.EventCloseHandle:
+		case ev.Kind == session.EventExecute:
+			need = wire.HeaderSize + min(length, plainExecute+1)
+		case ev.Kind == session.EventCloseHandle:
 			need = wire.HeaderSize + min(length, 5)
 		case c.command == wire.ComSetOption:
 			need = wire.HeaderSize + min(length, 3)
@@ -95,9 +113,12 @@ func (c *conversation) takeCommand(b []byte, now int64, out *output) int {
 	if c.command == wire.ComSetOption && n > wire.HeaderSize+1 {
 		c.wantsMulti = b[wire.HeaderSize+1] == 0
 	}
-	ev.Whole = end && c.examined == length && c.command != wire.ComStmtBulkExecute
+	ev.Whole = end && c.examined == length
 	switch ev.Kind {
-	case session.EventExecute, session.EventCloseHandle:
+	case session.EventExecute:
+		ev.Handle = c.handle(b[:n])
+		ev.Whole = ev.Whole && c.command == wire.ComStmtExecute && isPlainExecute(b[wire.HeaderSize:n])
+	case session.EventCloseHandle:
 		ev.Handle = c.handle(b[:n])
 	case session.EventQuery, session.EventPrepare:
 		ev.Text = c.text()

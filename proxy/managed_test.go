@@ -2,6 +2,7 @@ package proxy
 
 import (
 	"bytes"
+	"encoding/binary"
 	"fmt"
 	"strings"
 	"testing"
@@ -339,5 +340,45 @@ func TestRelayAllocations(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// DDL by prepared statements is answered here, unless the execution asks for something that DDL fails for.
+func TestPreparedDDL(t *testing.T) {
+	s := newFakeServer(testCaps)
+	r := loggedIn(t, s, session.StrategyInnoDB, 1<<20)
+	prepare := func(sql string) []byte { // the id, as it is sent
+		r.client(command(wire.ComStmtPrepare, sql))
+		return binary.LittleEndian.AppendUint32(nil, s.handle)
+	}
+	c, d := prepare(create), prepare(drop)
+	execute := func(id []byte, rest ...byte) (sent int) {
+		mark := len(s.log)
+		r.client(command(wire.ComStmtExecute, string(id)+string(rest)))
+		for _, q := range s.log[mark:] {
+			if !strings.Contains(q, "TRUNCATE") {
+				sent++
+			}
+		}
+		return sent
+	}
+	plain := []byte{0, 1, 0, 0, 0}
+	for cycle := range 4 {
+		sent := execute(c, plain...)
+		r.client(query(insert))
+		if sent += execute(d, plain...); cycle >= 2 && sent > 0 {
+			t.Errorf("cycle %d: %d statements were sent: %q", cycle, sent, s.log)
+		}
+	}
+	if sent := execute(c, 8, 1, 0, 0, 0, 0) + execute(d, 8, 1, 0, 0, 0, 0); sent > 0 {
+		t.Errorf("without attributes: %d statements were sent", sent)
+	}
+	for name, rest := range map[string][]byte{
+		"cursor": {1, 1, 0, 0, 0}, "attributes": {8, 1, 0, 0, 0, 1, 0, 1, 0xfe, 0, 1, 'k', 1, 'v'}, "short": {0}, "parameters": {0, 1, 0, 0, 0, 0, 1, 3, 0, 1, 0, 0, 0},
+	} {
+		if execute(c, rest...) == 0 {
+			t.Errorf("%s: answered here", name)
+		}
+		execute(d, plain...)
 	}
 }

@@ -25,7 +25,7 @@ const (
 type Event struct {
 	Kind      EventKind
 	Text      []byte            // see EventKind; may be only the beginning, see Whole
-	Whole     bool              // Text is the whole text, not the beginning of a long statement; of EventExecute: the command is there as a whole
+	Whole     bool              // Text is the whole text, not the beginning of a long statement; of EventExecute: it is there as a whole, and asks for nothing but the execution
 	Statement rewrite.Statement // EventQuery, EventPrepare: rewrite.Classify(Text)
 	Create    *rewrite.Create   // rewrite.Analyze of the CREATE TEMPORARY TABLE that EventQuery runs or prepares, or EventPrepare prepares; nil otherwise
 	Handle    uint32            // EventExecute, EventCloseHandle
