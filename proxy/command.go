@@ -123,6 +123,8 @@ func (c *conversation) takeCommand(b []byte, now int64, out *output) int {
 	case session.EventQuery, session.EventPrepare:
 		ev.Text = c.text()
 		ev.Statement = rewrite.Classify(ev.Text, c.mode())
+	case session.EventChangeUser:
+		ev.Text, ev.Collation = c.changeUser()
 	default:
 		ev.Text = c.text()
 	}
@@ -222,11 +224,20 @@ func (c *conversation) text() []byte {
 		name, _, _ := bytes.Cut(p[1:], []byte{0})
 		return name
 	case wire.ComChangeUser:
-		if u, err := wire.ParseChangeUser(p, c.caps); err == nil {
-			return []byte(u.Schema)
-		}
+		schema, _ := c.changeUser()
+		return schema
 	}
 	return nil
+}
+
+// changeUser is the schema and the collation that the present COM_CHANGE_USER asks for.
+func (c *conversation) changeUser() (schema []byte, collation uint16) {
+	p := c.cmd[wire.HeaderSize:]
+	u, err := wire.ParseChangeUser(p[:min(len(p), c.examined)], c.caps)
+	if err != nil {
+		return nil, 0
+	}
+	return []byte(u.Schema), u.Collation
 }
 
 // attributes is the query attributes block of the present command, for a statement that replaces it.

@@ -23,7 +23,7 @@ var update = flag.Bool("update", false, "rewrite testdata/*.txt with what the ma
 //	policy POLICY..                      a reload: keep, native, innodb, strict, routines=visible|scan|none, parked=N,
 //	                                     ttl=D, age=D, hazard=native, statement=N
 //	seen T, routine T, proved, routines  what the ledger knows: of a table db.t, of all shapes, that there are routines
-//	query SQL, long SQL, prepare SQL, execute N, close N, initdb S, fields T, ping, other, unknown, raw, reset, user S, quit
+//	query SQL, long SQL, prepare SQL, execute N, close N, initdb S, fields T, ping, other, unknown, raw, reset, user S [collation=N], quit
 //	                                     a command of the client; prints the first step
 //	ok [trans] [ro] [noauto|auto] [warnings=N] [rows=N] [handle=N] [tracked] [results=N], set [..] [shows=own|merge|permanent], err N, none
 //	                                     the outcome of what was sent last, SHOW CREATE TABLE shows a definition; prints the
@@ -280,7 +280,10 @@ func (g *golden) begin(word, rest string) []string {
 		}
 	case "initdb", "user", "fields":
 		ev.Kind = map[string]EventKind{"initdb": EventInitDB, "user": EventChangeUser, "fields": EventFieldList}[word]
-		ev.Text = []byte(rest)
+		name, collation, _ := strings.Cut(rest, " collation=")
+		if ev.Text = []byte(name); collation != "" {
+			ev.Collation = uint16(number(g.t, collation))
+		}
 	default:
 		kinds := map[string]EventKind{
 			"ping": EventQuiet, "other": EventOther, "unknown": EventUnknown, "raw": EventRaw, "reset": EventReset, "quit": EventQuit,

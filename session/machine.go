@@ -121,6 +121,7 @@ type detail struct {
 	unread      bool                 // the SET could not be read
 	doubts      doubts               // what it may have done then
 	schema      string               // of USE, COM_INIT_DB, COM_CHANGE_USER
+	collation   uint16               // of COM_CHANGE_USER: the one asked for, later the one before
 	handle      *handle              // of COM_STMT_PREPARE and PREPARE
 }
 
@@ -216,7 +217,7 @@ func (m *Machine) plan(ev *Event) {
 		m.flow.detail = &detail{schema: string(ev.Text)}
 		m.flow.reads = m.owed == owedCreate || m.tellsWarnings() // in another schema it could not be restored
 	case EventChangeUser:
-		m.flow.detail = &detail{schema: string(ev.Text)}
+		m.flow.detail = &detail{schema: string(ev.Text), collation: ev.Collation}
 	case EventQuiet:
 		m.flow.reads = m.tellsWarnings()
 	case EventFieldList:
@@ -243,6 +244,9 @@ func (m *Machine) start() {
 		m.native = true
 	}
 	if f.kind == EventChangeUser {
+		if d := f.detail; d.collation != 0 {
+			m.collation, d.collation = d.collation, m.collation
+		}
 		m.forget()
 	}
 }

@@ -247,6 +247,7 @@ func (m *Machine) finish(o *Outcome) {
 	case EventChangeUser:
 		if m.ctx.schema, m.schemaKnown = f.detail.schema, true; o.Kind == OutcomeErr {
 			m.unknownSchema()
+			m.defaults.opaqueCharset = m.defaults.opaqueCharset || f.detail.collation != 0 && rewrite.OpaqueCollation(f.detail.collation)
 		}
 	case EventPrepare:
 		m.remember(o)

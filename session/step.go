@@ -29,6 +29,7 @@ type Event struct {
 	Statement rewrite.Statement // EventQuery, EventPrepare: rewrite.Classify(Text)
 	Create    *rewrite.Create   // rewrite.Analyze of the CREATE TEMPORARY TABLE that EventQuery runs or prepares, or EventPrepare prepares; nil otherwise
 	Handle    uint32            // EventExecute, EventCloseHandle
+	Collation uint16            // EventChangeUser: the collation asked for; 0 if the command does not say
 	Now       int64             // monotonic nanoseconds
 	Policy    *Policy           // the settings in force; never nil
 }
