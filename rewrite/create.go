@@ -72,7 +72,18 @@ type Create struct {
 	Named bool
 	Name  Name
 
-	IfNotExists, OrReplace bool
+	// IfNotExists tells that the text says IF NOT EXISTS, which the variants do not: a
+	// table of that name that is not known must give an error rather than be adopted.
+	IfNotExists bool
+
+	// OrReplace tells that the text says OR REPLACE, which only MariaDB takes. The
+	// variants say so, too: a table of that name that is not known is replaced as by the
+	// client's own text. What the client sees is a new table, whatever there was: no
+	// commit, no warnings, a row count of 0. So a parked table of the same Shape, which
+	// does not contain OR REPLACE, may stand for it, and a live one once it is emptied.
+	// Unlike with a CREATE that finds its table, an error other than one of syntax may
+	// have dropped the table that was there.
+	OrReplace bool
 
 	// Engine is the engine of the last ENGINE option, EngineName its name as written,
 	// without quotes.
@@ -216,7 +227,7 @@ func (a *analysis) readHead() Reason {
 		return ReasonQuotes
 	case !c.Named:
 		return ReasonParse
-	case c.OrReplace:
+	case c.OrReplace && (a.mode&MariaDB == 0 || c.IfNotExists): // both are errors
 		return ReasonOrReplace
 	case !c.Name.Plain() || len(c.Name.Name) > 64 || len(c.Name.Schema) > 64:
 		return ReasonName

@@ -41,10 +41,12 @@ const (
 	inMemory  = 1 << EngineMemory
 )
 
-// gaps are looked for only when the parser does not take a text. Nothing that decides
+// gaps are looked for only when the parser does not take a text, but for the one at its
+// head. Nothing that decides
 // how a table is treated is hidden by them: readDefinitions and readOptions see it.
 var gaps = []gap{
 	// MariaDB.
+	{placeHead, "OR REPLACE", argumentNone, "", 0},
 	{placeType, "UUID", argumentNone, "BINARY(16)", 0},
 	{placeType, "INET4", argumentNone, "BINARY(4)", 0},
 	{placeType, "INET6", argumentNone, "BINARY(16)", 0},
@@ -145,15 +147,15 @@ func (v *view) write(i int) int {
 		v.move(i, n)
 		return n
 	}
-	if v.fill {
+	if v.fill || v.place == placeHead {
 		if n := v.writeGap(i); n > 0 {
 			v.move(i, n)
 			return n
 		}
-		if v.isName(i) {
-			v.out.WriteByte('`')
-			defer v.out.WriteByte('`')
-		}
+	}
+	if v.fill && v.isName(i) {
+		v.out.WriteByte('`')
+		defer v.out.WriteByte('`')
 	}
 	v.out.Write(v.bytes(v.tokens[i]))
 	v.move(i, 1)

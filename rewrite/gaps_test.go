@@ -24,6 +24,9 @@ func TestGaps(t *testing.T) {
 			form += "=zlib"
 		}
 		text := "CREATE TEMPORARY TABLE t "
+		if g.place == placeHead {
+			continue // always filled; see the golden file
+		}
 		switch g.place {
 		case placeElement:
 			if g.argument == argumentNone {

@@ -23,7 +23,7 @@ const (
 	// About what is created.
 	ReasonAsSelect
 	ReasonLike
-	ReasonOrReplace
+	ReasonOrReplace // OR REPLACE on MySQL, or with IF NOT EXISTS
 	ReasonPartition
 	ReasonEngine             // an engine with rows that are not its own, or unknown
 	ReasonMyISAM             // MyISAM kept on MySQL: its TRUNCATE costs more than the cycle
