@@ -20,8 +20,9 @@ const (
 	frameHeader = 7
 	// minCompress is the length below which servers and clients do not compress either.
 	minCompress = 50
-	// frameContent bounds what goes into one frame, in bytes: a reply is passed on in pieces of a read anyway.
-	frameContent = 64 << 10
+	// frameContent bounds what goes into one frame, in bytes. It is as much as can: what came in one frame goes on in one, since
+	// servers count the packets of a reply from the number of the command's frames, and some clients look at that.
+	frameContent = wire.MaxPayload
 )
 
 var errFrame = errors.New("malformed compressed frame")

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/klauspost/compress/zstd"
 	"go.uber.org/zap"
 
 	"tmpproxy/session"
@@ -219,5 +220,39 @@ func TestFrames(t *testing.T) {
 	}
 	if newPacking(testCaps, 0) != nil {
 		t.Error("compression nobody asked for")
+	}
+}
+
+// TestFrameForFrame wants a command that came in frames of some sizes to go on in as many: the server counts them.
+func TestFrameForFrame(t *testing.T) {
+	for _, algorithm := range []algorithm{zlibAlgorithm{}, zstdAlgorithm{zstd.SpeedFastest}} {
+		for _, sizes := range [][]int{{200 << 10}, {1 << 20}, {300 << 10, 100, 1 << 20}, {wire.MaxPayload, 4}} {
+			t.Run(fmt.Sprintf("%T/%v", algorithm, sizes), func(t *testing.T) {
+				client, middle := &packing{algorithm: algorithm}, &packing{algorithm: algorithm}
+				var input []byte
+				for i, size := range sizes {
+					r := []run{{to: backendSide, begins: i == 0, b: bytes.Repeat([]byte("select "), size/7+1)[:size]}}
+					client.pack(r)
+					input = append(input, r[0].b...)
+				}
+				var out output
+				first := true
+				err := middle.unpack(clientSide, input, func(b []byte) {
+					if first {
+						out.begin(b[:10])
+						b = b[10:]
+					}
+					first = false
+					out.to(backendSide, b)
+				})
+				if err != nil {
+					t.Fatal(err)
+				}
+				middle.pack(out.runs)
+				if got := int(middle.legs[backendSide].seq); got != len(sizes) {
+					t.Errorf("%d frames", got)
+				}
+			})
+		}
 	}
 }
