@@ -105,7 +105,7 @@ func (c *Cache) Get(text []byte, opt Options) (*Create, bool) {
 // take more than its share of the cache is not remembered.
 func (c *Cache) Put(text []byte, opt Options, d *Create) {
 	e := &entry{key: cacheKey{opt: opt, text: string(text)}, create: d}
-	e.bytes = entryOverhead + len(text) + len(d.Shape) + len(d.Convert.SQL) + len(d.Keep.SQL)
+	e.bytes = entryOverhead + len(text) + len(d.Shape) + len(d.Convert.SQL) + len(d.Keep.SQL) + len(d.Select.SQL)
 	s := c.shard(text)
 	s.mu.Lock()
 	defer s.mu.Unlock()

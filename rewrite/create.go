@@ -102,8 +102,21 @@ type Create struct {
 	// Converted tells that Convert changes the engine, or would but for its Reason.
 	Converted bool
 
-	// What the definitions hold, as far as they were parsed: with both reasons other
-	// than ReasonNone these may be false for want of a parse.
+	// AsSelect tells that the table is made of a SELECT. Such a table is never cached;
+	// both variants have ReasonAsSelect. Select is the client's text with another engine
+	// and nothing else changed, IF NOT EXISTS included, if Options.ConvertSelect allows
+	// it, and otherwise has the reason why not. It is the zero Variant when AsSelect is
+	// false.
+	AsSelect bool
+	Select   Variant
+
+	// Like is the table whose structure is taken, its Name "" when the text is not CREATE
+	// .. LIKE or that name is not plain.
+	Like Name
+
+	// What the definitions hold, as far as they were parsed: with all reasons other than
+	// ReasonNone these may be false for want of a parse. Of a table made AS SELECT they
+	// tell nothing about the columns that the SELECT adds.
 	PrimaryKey       bool
 	AutoIncrement    bool
 	CharacterColumns bool // columns of character types, whatever they say of their character set
@@ -115,6 +128,9 @@ type Options struct {
 	Convert   EngineSet
 	MaxCreate int // the longest text that is parsed, in bytes; 0 for any
 	Version   int // the server's version, 90704 or 101119: no rule asks for it, but a Cache keeps servers apart by it
+
+	// ConvertSelect has Create.Select filled in.
+	ConvertSelect bool
 }
 
 // Analyze judges a CREATE TEMPORARY TABLE. The result is never nil; for a text that is
@@ -137,7 +153,8 @@ type analysis struct {
 	engines    []edit // change the engine
 	hashes     []edit // take USING HASH away
 	noConvert  Reason // why it may be kept but not converted
-	options    int    // the index of the first token behind the definitions
+	options    int    // the index of the first token behind the definitions, 0 if there are none
+	query      int    // where in the text AS SELECT begins, 0 if that was not read
 	expression bool   // a column has DEFAULT (..)
 	fill       bool   // the parser takes the text only with its gaps filled
 }
@@ -169,6 +186,13 @@ func (a *analysis) run() {
 	}
 	if reason != ReasonNone {
 		a.refuse(reason)
+		switch reason {
+		case ReasonAsSelect:
+			c.AsSelect = true
+			c.Select = a.judgeSelect()
+		case ReasonLike:
+			c.Like = a.readLike()
+		}
 		return
 	}
 	if c.Engine == EngineOther {
@@ -454,6 +478,7 @@ func (a *analysis) readOptions() Reason {
 			return ReasonLike
 		case t.is('('), a.word(t, "AS"), a.word(t, "SELECT"), a.word(t, "IGNORE"), a.word(t, "REPLACE"),
 			a.word(t, "WITH") && !follows("SYSTEM"), a.word(t, "TABLE"), a.word(t, "VALUES"):
+			a.query = t.start
 			return ReasonAsSelect
 		default:
 			return ReasonOption
@@ -463,6 +488,34 @@ func (a *analysis) readOptions() Reason {
 		return ReasonParse // no definitions, and no SELECT either
 	}
 	return ReasonNone
+}
+
+// readLike reads LIKE name and (LIKE name).
+func (a *analysis) readLike() Name {
+	list := a.tokens
+	if n := len(list); list[0].is('(') && list[n-1].is(')') {
+		list = list[1 : n-1]
+	}
+	var name Name
+	part := func(t token) string {
+		if t.kind == kindWord && !isReserved(a.bytes(t), a.mode) || t.kind == kindQuoted {
+			return a.unquoted(t)
+		}
+		return ""
+	}
+	switch {
+	case len(list) == 2:
+		name.Name = part(list[1])
+	case len(list) == 4 && list[2].is('.'):
+		name.Schema, name.Name = part(list[1]), part(list[3])
+		if name.Schema == "" {
+			return Name{}
+		}
+	}
+	if !a.word(list[0], "LIKE") || !name.Plain() {
+		return Name{}
+	}
+	return name
 }
 
 // addEngine notes one ENGINE option. The last one wins, but an unknown one would be an

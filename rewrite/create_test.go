@@ -36,6 +36,8 @@ func testOptions(t testing.TB, words string) Options {
 			opt.Mode |= NoBackslashEscapes
 		case "aria":
 			opt.Convert |= 1 << EngineAria
+		case "select":
+			opt.ConvertSelect = true
 		case "none":
 			opt.Convert = 0
 		default:
@@ -53,7 +55,7 @@ func (c *Create) describe(text string) string {
 	var flags []string
 	for flag, set := range map[string]bool{
 		"if_not_exists": c.IfNotExists, "or_replace": c.OrReplace, "converted": c.Converted, "primary_key": c.PrimaryKey,
-		"auto_increment": c.AutoIncrement, "character_columns": c.CharacterColumns,
+		"auto_increment": c.AutoIncrement, "character_columns": c.CharacterColumns, "as_select": c.AsSelect,
 	} {
 		if set {
 			flags = append(flags, flag)
@@ -62,10 +64,18 @@ func (c *Create) describe(text string) string {
 	slices.Sort(flags)
 	fmt.Fprintf(&b, "flags: %s\n", strings.Join(flags, " "))
 	fmt.Fprintf(&b, "shape: %s\n", c.Shape)
-	for _, v := range []struct {
+	if c.Like != (Name{}) {
+		fmt.Fprintf(&b, "like: %q %q\n", c.Like.Schema, c.Like.Name)
+	}
+	type named struct {
 		name string
 		Variant
-	}{{"keep", c.Keep}, {"convert", c.Convert}} {
+	}
+	variants := []named{{"keep", c.Keep}, {"convert", c.Convert}}
+	if c.AsSelect {
+		variants = append(variants, named{"select", c.Select})
+	}
+	for _, v := range variants {
 		switch {
 		case v.Reason != ReasonNone:
 			fmt.Fprintf(&b, "%s: not, %s\n", v.name, v.Reason)
@@ -316,8 +326,19 @@ func FuzzAnalyze(f *testing.F) {
 		}
 	}
 	f.Fuzz(func(t *testing.T, text []byte, m uint8) {
-		opt := Options{Mode: Mode(m & 7), Convert: 1<<EngineMemory | 1<<EngineMyISAM, MaxCreate: 16 << 10}
+		opt := Options{Mode: Mode(m & 7), Convert: 1<<EngineMemory | 1<<EngineMyISAM, MaxCreate: 16 << 10, ConvertSelect: true}
 		c := Analyze(text, opt)
+		if c.Like != (Name{}) && (c.Keep.Reason != ReasonLike || !c.Like.Plain()) || c.AsSelect != (c.Keep.Reason == ReasonAsSelect) ||
+			(c.Select.SQL == "") != (!c.AsSelect || c.Select.Reason != ReasonNone) {
+			t.Errorf("%+v", c)
+		}
+		if c.Select.SQL != "" {
+			again := Analyze([]byte(c.Select.SQL), opt)
+			if !again.AsSelect || again.Engine != EngineInnoDB || again.Name != c.Name || again.IfNotExists != c.IfNotExists ||
+				again.OrReplace != c.OrReplace || again.Select.SQL != "" {
+				t.Errorf("%q is %+v", c.Select.SQL, again)
+			}
+		}
 		for _, v := range []Variant{c.Keep, c.Convert} {
 			if (v.SQL == "") != (v.Reason != ReasonNone) {
 				t.Fatalf("SQL and reason do not agree: %+v", v)

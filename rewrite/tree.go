@@ -40,13 +40,46 @@ func (a *analysis) judge() {
 	if c.Convert.Reason = a.obstacle(tree); c.Convert.Reason != ReasonNone {
 		return
 	}
+	c.Convert = a.converted(p, tree, cut)
+}
+
+// judgeSelect returns the text of a table made AS SELECT with another engine. The
+// parser need not know the SELECT: what stands before it is judged alone.
+func (a *analysis) judgeSelect() Variant {
+	c := a.c
+	if !a.opt.ConvertSelect || !a.opt.Convert.Has(c.Engine) {
+		return Variant{Reason: ReasonAsSelect}
+	}
+	query := a.text[a.query:]
+	a.text = a.text[:a.query]
+	p := parser.New()
+	tree, reason := a.parse(p)
+	if reason == ReasonNone && !a.isExpected(tree) {
+		reason = ReasonParse
+	}
+	if reason != ReasonNone {
+		return Variant{Reason: reason}
+	}
+	a.describe(tree)
+	if reason := a.obstacle(tree); reason != ReasonNone {
+		return Variant{Reason: reason}
+	}
+	v := a.converted(p, tree, nil)
+	if v.Reason == ReasonNone {
+		v.SQL += string(query)
+	}
+	return v
+}
+
+// converted splices the text for InnoDB.
+func (a *analysis) converted(p *parser.Parser, tree *ast.CreateTableStmt, edits []edit) Variant {
 	// MEMORY takes USING HASH. With InnoDB MySQL warns of it, and MariaDB makes another kind of index; with MyISAM they do so, too.
 	hashes := a.hashes
-	if c.Engine != EngineMemory {
+	if a.c.Engine != EngineMemory {
 		hashes = nil
 	}
 	toInnoDB(tree, len(hashes) > 0)
-	c.Convert = a.variant(p, tree, append(append(cut, hashes...), a.engines...))
+	return a.variant(p, tree, append(append(edits, hashes...), a.engines...))
 }
 
 // parse returns the tree of the text. Only if the parser does not take it the gaps are
@@ -208,15 +241,15 @@ func (a *analysis) obstacle(tree *ast.CreateTableStmt) Reason {
 	switch {
 	case !indexed:
 		return ReasonInnoDBAutoIncrement
-	case !memory && hasLongKey(tree):
+	case !memory && hasLongKey(tree, a.c.AsSelect):
 		return ReasonInnoDBKeyLength
 	}
 	return ReasonNone
 }
 
 // hasLongKey tells whether a key may be longer than MyISAM and Aria take. MEMORY takes
-// what InnoDB takes.
-func hasLongKey(tree *ast.CreateTableStmt) bool {
+// what InnoDB takes. With more, there may be columns besides those that are defined.
+func hasLongKey(tree *ast.CreateTableStmt, more bool) bool {
 	const most = 1000 // bytes
 	width := func(name string, prefix int) int {
 		for _, col := range tree.Cols {
@@ -240,7 +273,10 @@ func hasLongKey(tree *ast.CreateTableStmt) bool {
 			}
 			return 16 // more than any other type takes
 		}
-		return 0
+		if more {
+			return most + 1
+		}
+		return 0 // an error
 	}
 	for _, col := range tree.Cols {
 		for _, o := range col.Options {
