@@ -38,6 +38,7 @@ type Config struct {
 		Fidelity     string   // standard or strict
 		Routines     string   // visible, scan or none
 		OnHazard     string   // count or native
+		OnRollback   string   // ignore or preserve
 		MaxStatement int
 		MaxCreate    int
 		MaxParked    int

@@ -43,12 +43,12 @@ type metrics struct {
 
 	relayed, answered prometheus.Counter
 	raw               *prometheus.CounterVec
-	statements        [session.ClassReplay + 1]prometheus.Observer
+	statements        [session.ClassPreserve + 1]prometheus.Observer
 	notes             map[session.NoteKind]prometheus.Counter
 	reasons           map[session.NoteKind]*prometheus.CounterVec
 }
 
-var classNames = [...]string{"other", "create", "drop", "use", "reset", "check", "settle", "replay"}
+var classNames = [...]string{"other", "create", "drop", "use", "reset", "check", "settle", "replay", "preserve"}
 
 func newMetrics() *metrics {
 	m := &metrics{notes: map[session.NoteKind]prometheus.Counter{}, reasons: map[session.NoteKind]*prometheus.CounterVec{}}

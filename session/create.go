@@ -10,6 +10,8 @@ type candidate struct {
 	keep      string // the text spliced, the engine left alone; "" if that is not possible
 	same      bool   // sql is the client's own text
 	converted bool   // sql changes the engine
+	shadow    string // the CREATE of its shadow; "" if it has none
+	shadowed  bool   // which was made, and belongs to no table yet
 	proved    bool   // sql was seen to answer as many warnings as the client's own text
 }
 
@@ -29,6 +31,7 @@ const (
 	reasonExists   = "exists"   // the client has such a table
 	reasonTables   = "tables"   // too many of them
 	reasonRefused  = "refused"  // the server refused the spliced text
+	reasonShadow   = "shadow"   // the server refused the client's own text under the name of the shadow
 )
 
 // planCreate plans a CREATE TEMPORARY TABLE. ev is nil for a prepared one.
@@ -74,6 +77,11 @@ func (m *Machine) consider(c *rewrite.Create, text []byte, out *candidate) strin
 		out.converted = true
 	}
 	key, known := m.key(c.Name)
+	if out.converted && p.Preserve && known {
+		if out.shadow, out.converted = m.shadowSQL(c, text, key); !out.converted {
+			v = c.Keep
+		}
+	}
 	switch {
 	case m.native:
 		return reasonSession
@@ -207,6 +215,9 @@ func (m *Machine) revive(t *table) {
 // create has the spliced CREATE sent.
 func (m *Machine) create() Step {
 	c := &m.flow.detail.candidate
+	if c.shadow != "" && !c.shadowed {
+		return m.createShadow()
+	}
 	m.flow.phase = atCreate
 	if c.same {
 		return m.step(StepForward)
@@ -264,6 +275,9 @@ func (m *Machine) add(s state, o *Outcome, sql string) *table {
 	t := &table{
 		key: c.key, shape: c.shape, sql: sql, context: m.ctx, created: f.now, warnings: o.Warnings, state: s,
 		converted: c.converted && sql == c.sql,
+	}
+	if t.converted && c.shadowed {
+		t.shadow, c.shadowed = true, false
 	}
 	m.makeRoom()
 	m.tables = append(m.tables, t)

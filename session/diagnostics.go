@@ -72,7 +72,7 @@ func (m *Machine) ours(o *Outcome) {
 		return
 	}
 	m.status, m.known = o.Status, true
-	m.plain = o.Warnings == 0 && o.Kind == OutcomeOK
+	m.plain = o.Warnings == 0 && o.Affected == 0 && o.Kind == OutcomeOK
 	m.lingering = o.Warnings > 0
 	if m.plain && m.owed == owedPlain {
 		m.owed = owedNothing

@@ -18,6 +18,8 @@ func (m *Machine) hazards(o *Outcome) {
 	for _, t := range m.tables {
 		if t.converted && t.state != stateParked {
 			switch {
+			case ok && t.copied:
+				t.away = true
 			case ok && s.Verbs&rollback != 0 && t.written:
 				m.hazard(t, "rollback")
 			case !ok && o.Code == errDeadlock && (t.written || t.named):
@@ -28,7 +30,7 @@ func (m *Machine) hazards(o *Outcome) {
 		}
 		switch {
 		case !ok:
-		case !open, s.Verbs&end != 0:
+		case !open, s.Verbs&end != 0, t.away:
 			t.written = false
 		case s.Verbs&writeVerbs != 0 && t.named:
 			t.written = true

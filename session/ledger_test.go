@@ -103,7 +103,7 @@ var (
 	}
 	classNames = [...]string{
 		ClassOther: "other", ClassCreate: "create", ClassDrop: "drop", ClassUse: "use", ClassReset: "reset", ClassCheck: "check",
-		ClassSettle: "settle", ClassReplay: "replay",
+		ClassSettle: "settle", ClassReplay: "replay", ClassPreserve: "preserve",
 	}
 )
 

@@ -46,6 +46,12 @@ const (
 	atCheck              // a look whether a table is still ours
 	atProbe              // a look whether something permanent has its name
 	atTruncate           // a TRUNCATE of ours
+	atShadow             // the CREATE of a shadow
+	atCheckRows          // a look whether a table is still ours whose rows are to be copied
+	atEmptyShadow        // a DELETE of ours, of the rows in a shadow
+	atCopy               // an INSERT of ours, into a shadow
+	atEmpty              // a DELETE of ours, of the rows in a table that are not its own any more
+	atRestore            // an INSERT of ours, of its own
 	atReplayDrop         // to restore diagnostics: the DROP before a CREATE
 	atReplayCreate       // the CREATE
 	atReplayNote         // a DROP IF EXISTS of nothing
@@ -106,6 +112,7 @@ type flow struct {
 	losesSchema bool    // it may have dropped the current schema
 	elsewhere   bool    // it runs in another schema than the current one, or may
 	table       *table  // that the action is about
+	rows        *table  // whose rows are being copied
 	detail      *detail // what only some commands need
 }
 
@@ -263,7 +270,10 @@ func (m *Machine) isLocal() bool {
 // rest ends the event.
 func (m *Machine) rest() {
 	for _, t := range m.tables {
-		t.named, t.settle = false, false
+		t.named, t.settle, t.copy, t.copied = false, false, false, false
+	}
+	if d := m.flow.detail; d != nil && d.candidate.shadowed {
+		m.orphan(d.candidate.key)
 	}
 	m.flow = flow{}
 }
@@ -329,6 +339,9 @@ func (m *Machine) advance() Step {
 		if t.settle {
 			return m.inject(atSettle, dropSQL(t.key), ClassSettle, t)
 		}
+	}
+	if step, ok := m.preserve(); ok {
+		return step
 	}
 	if f.reads && f.then == doForward && m.owed != owedNothing {
 		if step, ok := m.replay(); ok {
@@ -408,6 +421,12 @@ func (m *Machine) Next(o *Outcome) Step {
 		return m.probed(o)
 	case atTruncate:
 		return m.truncated(o)
+	case atShadow:
+		return m.shadowed(o)
+	case atCheckRows:
+		return m.checkedRows(o)
+	case atEmptyShadow, atCopy, atEmpty, atRestore:
+		return m.preserved(o)
 	case atReplayDrop:
 		return m.replayDropped(o)
 	case atReplayCreate:

@@ -67,6 +67,7 @@ func (m *Machine) planText(text []byte, ev *Event) {
 	if m.owed != owedNothing && f.keeps && m.losesOwed() {
 		f.reads = true
 	}
+	m.planCopies()
 	f.flush = m.endsQuiet() && m.mayWipe(text)
 	if m.server.MariaDB && (f.flush || m.anySettle()) {
 		f.keeps = !m.clears(s, text) // what is sent first may leave warnings that it keeps

@@ -77,14 +77,15 @@ const (
 type Class uint8
 
 const (
-	ClassOther  Class = iota
-	ClassCreate       // the client's CREATE TEMPORARY TABLE
-	ClassDrop         // the client's DROP of a temporary table
-	ClassUse          // a client's statement that names a managed table
-	ClassReset        // a TRUNCATE of ours
-	ClassCheck        // a look of ours at what a name stands for
-	ClassSettle       // a DROP TEMPORARY TABLE of ours
-	ClassReplay       // a statement sent only to restore diagnostics
+	ClassOther    Class = iota
+	ClassCreate         // the client's CREATE TEMPORARY TABLE
+	ClassDrop           // the client's DROP of a temporary table
+	ClassUse            // a client's statement that names a managed table
+	ClassReset          // a TRUNCATE of ours
+	ClassCheck          // a look of ours at what a name stands for
+	ClassSettle         // a DROP TEMPORARY TABLE of ours
+	ClassReplay         // a statement sent only to restore diagnostics
+	ClassPreserve       // a statement of ours that keeps rows from a ROLLBACK
 )
 
 // Step is what the caller has to do next.
@@ -130,6 +131,7 @@ type Policy struct {
 	Strict       bool // fidelity: strict
 	Routines     Routines
 	OnHazard     OnHazard
+	Preserve     bool  // rows of converted tables outlive an explicit ROLLBACK
 	MaxStatement int   // bytes of a statement that are examined
 	MaxCreate    int   // bytes of a CREATE that rewrite.Analyze may parse
 	MaxParked    int   // parked tables per session

@@ -55,6 +55,11 @@ type table struct {
 	touched   bool // a statement has named it since it was last empty
 	exposed   bool // since we last knew that it is there, something that cannot be seen has run, and may have dropped or replaced it
 	written   bool // rows were written in the transaction that is open
+	shadow    bool // it has a shadow: see preserve.go
+	full      bool // the shadow has rows in it
+	copy      bool // by the command in progress: its rows are to be copied to the shadow
+	copied    bool // that was done
+	away      bool // its rows are in the shadow
 	named     bool // by the command in progress
 	settle    bool // to be really dropped by the command in progress
 	must      bool // which fails if that fails
@@ -116,6 +121,9 @@ func (m *Machine) remove(t *table) {
 	m.tables = slices.DeleteFunc(m.tables, func(x *table) bool { return x == t })
 	if len(m.tables) == 0 {
 		m.tables = nil
+	}
+	if t.shadow {
+		m.orphan(t.key)
 	}
 }
 
@@ -250,8 +258,7 @@ func until(maxAge, now int64) int64 {
 // clear notes that a table is empty.
 func (t *table) clear() {
 	t.condition = clean
-	t.touched = false
-	t.written = false
+	t.touched, t.written, t.away = false, false, false
 }
 
 // The statements of ours. The mark stands in front: a log shows it however much of a statement it cuts off.

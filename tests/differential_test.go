@@ -166,8 +166,13 @@ func startProxies(t *testing.T, s *server.Server, strategies []string) map[strin
 	var group sync.WaitGroup
 	for i, strategy := range strategies {
 		group.Go(func() {
-			p, err := process.Start(context.Background(), s.Address, append([]string{
-				"TMPPROXY_REWRITE_STRATEGY=" + strategy, "TMPPROXY_LOG_LEVEL=debug"}, strings.Fields(*settings)...)...)
+			settings := append([]string{"TMPPROXY_LOG_LEVEL=debug"}, strings.Fields(*settings)...)
+			if strategy == "preserve" {
+				settings = append(settings, "TMPPROXY_REWRITE_STRATEGY=innodb", "TMPPROXY_REWRITE_ON_ROLLBACK=preserve")
+			} else {
+				settings = append(settings, "TMPPROXY_REWRITE_STRATEGY="+strategy)
+			}
+			p, err := process.Start(context.Background(), s.Address, settings...)
 			if err != nil {
 				t.Error(err)
 				return

@@ -35,6 +35,7 @@ func newPolicy(c *config.Config) (*session.Policy, error) {
 	p := &session.Policy{
 		Convert:      convert,
 		Strict:       r.Fidelity == "strict",
+		Preserve:     r.OnRollback == "preserve",
 		MaxStatement: r.MaxStatement,
 		MaxCreate:    r.MaxCreate,
 		MaxParked:    r.MaxParked,

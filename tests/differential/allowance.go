@@ -20,6 +20,9 @@ type Allowance struct {
 	Reason string
 }
 
+// converting are the strategies that make tables InnoDB ones.
+var converting = []string{"innodb", "preserve"}
+
 // Allowances are all differences that a script may allow, by name.
 var Allowances map[string]*Allowance
 
@@ -54,108 +57,116 @@ func init() {
 			Reason:  "MySQL warns (6414) when a transaction combines MEMORY and InnoDB; whether it does depends on what came between",
 		},
 		"engine-name": {
-			Strategies: []string{"innodb"},
+			Strategies: converting,
 			Match:      engineName,
 			Reason:     "the table is an InnoDB table",
 		},
 		"no-index-used": {
-			Strategies: []string{"innodb"},
+			Strategies: converting,
 			Status: func(_, _ uint16) uint16 {
 				return mysql.SERVER_STATUS_NO_INDEX_USED | mysql.SERVER_STATUS_NO_GOOD_INDEX_USED
 			},
 			Reason: "engines differ in when they report that no index was used",
 		},
 		"index-type": {
-			Strategies: []string{"innodb"},
+			Strategies: converting,
 			Match:      indexType,
 			Reason:     "InnoDB's indexes are trees, those of MEMORY hashes unless it is asked for trees",
 		},
 		"plan-metadata": {
-			Strategies: []string{"innodb"},
+			Strategies: converting,
 			Match:      planMetadata,
 			Reason:     "whether a column definition says that the column is part of a key depends on the plan, and that on the engine",
 		},
 		"row-order": {
-			Strategies: []string{"innodb"},
+			Strategies: converting,
 			Match:      rowOrder,
 			Reason:     "without ORDER BY, InnoDB gives rows in the order of a key",
 		},
 		"row-choice": {
-			Strategies: []string{"innodb"},
+			Strategies: converting,
 			Match:      data,
 			Reason:     "LIMIT without ORDER BY takes the first rows in that order",
 		},
 		"rollback-rows": {
-			Strategies: []string{"innodb"},
+			Strategies: converting,
 			Match:      data,
 			Reason:     "rows written in a transaction vanish on ROLLBACK, which MEMORY and MyISAM keep",
 		},
 		"rollback-1196": {
-			Strategies: []string{"innodb"},
+			Strategies: converting,
 			Match:      rollback1196,
 			Reason:     "a transactional table can be rolled back, so no warning says that it could not",
 		},
 		"statement-atomicity": {
-			Strategies: []string{"innodb"},
+			Strategies: converting,
 			Match:      whole,
 			Reason:     "a failing multi-row statement leaves no partial rows, and strict mode checks every row",
 		},
 		"auto-increment-gaps": {
-			Strategies: []string{"innodb"},
+			Strategies: converting,
 			Match:      data,
 			Reason:     "InnoDB reserves AUTO_INCREMENT values in blocks",
 		},
 		"equal-replace": {
-			Strategies: []string{"innodb"},
+			Strategies: converting,
 			Match:      data,
 			Reason:     "InnoDB counts 1 for the REPLACE of an equal row, not 2",
 		},
 		"innodb-in-trans": {
-			Strategies: []string{"innodb"},
+			Strategies: converting,
 			Status:     func(_, proxied uint16) uint16 { return proxied & mysql.SERVER_STATUS_IN_TRANS },
 			Reason:     "under autocommit=0 access to an InnoDB table opens a transaction",
 		},
 		"read-view": {
-			Strategies: []string{"innodb"},
+			Strategies: converting,
 			Match:      data,
 			Reason:     "a SELECT from an InnoDB table opens the transaction's read view",
 		},
 		"one-shot": {
-			Strategies: []string{"innodb"},
+			Strategies: converting,
 			Match:      whole,
 			Reason:     "access to an InnoDB table uses up a SET TRANSACTION for the next transaction",
 		},
 		"engine-refused": {
-			Strategies: []string{"innodb"},
+			Strategies: converting,
 			Match:      whole,
 			Reason:     "a server that is told to refuse MEMORY takes what became an InnoDB table",
+		},
+		"preserve-found-rows": {
+			Strategies: []string{"preserve"},
+			Match: func(d *Difference) bool {
+				return strings.Contains(d.DirectEvent.Probe, "FOUND_ROWS()") && strings.HasSuffix(d.Path, "row[0][1]") &&
+					strings.HasPrefix(strings.ToUpper(d.Step().Text), "ROLLBACK")
+			},
+			Reason: "FOUND_ROWS() behind a ROLLBACK is the number of rows that were copied out before it",
 		},
 		"set-transaction": {
 			Match:  whole,
 			Reason: "as no transaction is open after a CREATE or DROP that the proxy answered, SET TRANSACTION succeeds",
 		},
 		"handler": {
-			Strategies: []string{"innodb"},
+			Strategies: converting,
 			Match:      whole,
 			Reason:     "HANDLER works with InnoDB tables",
 		},
 		"table-full": {
-			Strategies: []string{"innodb"},
+			Strategies: converting,
 			Match:      whole,
 			Reason:     "InnoDB tables are not limited by max_heap_table_size",
 		},
 		"wider-types": {
-			Strategies: []string{"innodb"},
+			Strategies: converting,
 			Match:      whole,
 			Reason:     "BLOB, TEXT and others that MEMORY refuses become possible",
 		},
 		"deadlock-victim": {
-			Strategies: []string{"innodb"},
+			Strategies: converting,
 			Match:      whole,
 			Reason:     "the server prefers to keep a transaction that has written to a table it cannot roll back",
 		},
 		"unsafe-isolation": {
-			Strategies: []string{"innodb"},
+			Strategies: converting,
 			Match:      whole,
 			Reason:     "binlog_format=STATEMENT with READ COMMITTED refuses to write InnoDB tables (1665)",
 		},

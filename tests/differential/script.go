@@ -5,7 +5,8 @@
 //
 //	# a comment
 //	servers: mysql, mariadb         where it runs; these two when left out
-//	strategies: keep, innodb        the proxy's strategies it is run with; these two when left out
+//	strategies: keep, innodb        the proxy's strategies it is run with; these two when left out; preserve is innodb with
+//	                                rewrite.on_rollback: preserve
 //	allow: name, …                  allowances for every step
 //	saves: keep, innodb on mariadb  strategies, maybe only on one server, in which fewer CREATEs must reach the server;
 //	                                in all others all must
