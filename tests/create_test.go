@@ -165,3 +165,83 @@ func TestCreateOnServer(t *testing.T) {
 		})
 	}
 }
+
+// TestStructureOnServer makes sure that a source's structure is what decides about its copies: rows leave it as it is, and
+// copies of equal structures are equal; changes are seen.
+func TestStructureOnServer(t *testing.T) {
+	for _, kind := range []server.Kind{server.MySQL, server.MariaDB, server.MariaDB118, server.MariaDB105} {
+		t.Run(string(kind), func(t *testing.T) {
+			ctx := context.Background()
+			s := shared(t, kind)
+			if err := s.Exec(ctx, "DROP DATABASE IF EXISTS structures", "CREATE DATABASE structures"); err != nil {
+				t.Fatal(err)
+			}
+			connector, err := mysql.NewConnector(s.Config("structures"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			db := sql.OpenDB(connector)
+			defer db.Close()
+			conn, err := db.Conn(ctx)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer conn.Close()
+			var mode rewrite.Mode
+			if kind.IsMariaDB() {
+				mode = rewrite.MariaDB
+			}
+			run := func(text string) {
+				t.Helper()
+				if _, err := conn.ExecContext(ctx, text); err != nil {
+					t.Fatalf("%s: %v", text, err)
+				}
+			}
+			structure := func() string {
+				t.Helper()
+				var name, answer string
+				if err := conn.QueryRowContext(ctx, "SHOW CREATE TABLE b").Scan(&name, &answer); err != nil {
+					t.Fatal(err)
+				}
+				structure, engine, ok := rewrite.Structure([]byte(answer), mode)
+				if !ok || engine != rewrite.EngineMyISAM && engine != rewrite.EngineInnoDB {
+					t.Fatalf("%s: %d, %v", answer, engine, ok)
+				}
+				return structure
+			}
+			copied := func() made {
+				t.Helper()
+				m, err := makeTable(ctx, conn, "CREATE TEMPORARY TABLE t LIKE b", "t")
+				if err != nil || m.code != 0 {
+					t.Fatalf("%+v, %v", m, err)
+				}
+				return m
+			}
+			run("CREATE TABLE b (id INT AUTO_INCREMENT PRIMARY KEY, v VARCHAR(10) DEFAULT 'x', n INT, KEY (v), CONSTRAINT c CHECK (n > 0)) ENGINE=MyISAM AUTO_INCREMENT=50 MAX_ROWS=7")
+			last, lastCopy := structure(), copied()
+			for _, change := range []struct {
+				text string
+				same bool
+			}{
+				{"INSERT INTO b (n) VALUES (1), (2)", true},
+				{"ALTER TABLE b AUTO_INCREMENT = 1000", true},
+				{"SET default_storage_engine = MEMORY", true},
+				{"ALTER DATABASE structures CHARACTER SET ascii", true},
+				{"DELETE FROM b", true},
+				{"ALTER TABLE b COMMENT = 'AUTO_INCREMENT=5'", false},
+				{"ALTER TABLE b MODIFY v VARCHAR(11)", false},
+				{"ALTER TABLE b ADD KEY (n)", false},
+				{"ALTER TABLE b ENGINE = InnoDB", false},
+				{"INSERT INTO b (n) VALUES (3)", true},
+				{"ALTER TABLE b CONVERT TO CHARACTER SET ascii", false},
+			} {
+				run(change.text)
+				now, nowCopy := structure(), copied()
+				if (now == last) != change.same || (nowCopy == lastCopy) != change.same {
+					t.Errorf("%s:\n%s\nis now\n%s\nand its copy\n%+v\nis now\n%+v", change.text, last, now, lastCopy, nowCopy)
+				}
+				last, lastCopy = now, nowCopy
+			}
+		})
+	}
+}
