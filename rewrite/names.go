@@ -208,6 +208,10 @@ func CallsFunction(text []byte, mode Mode) bool {
 	if !mayCall(text, mode) {
 		return false
 	}
+	r := reader{scanner: newScanner(text, mode)}
+	if r.definesTable() {
+		return false
+	}
 	s := newScanner(text, mode)
 	if s.calls() {
 		return true
@@ -218,6 +222,22 @@ func CallsFunction(text []byte, mode Mode) bool {
 		return s.calls()
 	}
 	return false
+}
+
+// definesTable tells whether the text is a CREATE TEMPORARY TABLE that reads nothing.
+// Servers refuse stored functions in DEFAULT, CHECK, generated columns and keys, which
+// hold many words before a parenthesis: UNIQUE name (..), VECTOR(3), name(10).
+func (r *reader) definesTable() bool {
+	r.advance()
+	if !r.accept("CREATE") || r.accept("OR") && !r.accept("REPLACE") || !r.accept("TEMPORARY") || !r.accept("TABLE") {
+		return false
+	}
+	for ; !r.ended(); r.advance() {
+		if r.on("SELECT") || r.on("TABLE") || r.on("VALUES") {
+			return false
+		}
+	}
+	return r.finished()
 }
 
 // mayCall is CallsFunction without lexing. It takes words in strings and comments for

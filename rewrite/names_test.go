@@ -204,6 +204,14 @@ func TestCallsFunction(t *testing.T) {
 		{"SELECT a FROM t JOIN u USING (id) WHERE (a, b) = (1, 2)", false},
 		{"SELECT CASE WHEN (a) THEN (b) ELSE (c) END, IF(a, b, c), LEFT(a, 1), CAST(a AS CHAR(10))", false},
 
+		{"CREATE TEMPORARY TABLE t (a VARCHAR(99), b INT, KEY (a(10), b), UNIQUE u (b), KEY `k` (`a` (5)))", false},
+		{"CREATE TEMPORARY TABLE IF NOT EXISTS t (a VECTOR(3) DEFAULT (f(1)));", false}, // an error
+		{"CREATE TEMPORARY TABLE t (a INT, UNIQUE u (a)) AS SELECT f(1)", true},
+		{"CREATE TEMPORARY TABLE t (a INT) VALUES ROW(f(1))", true},
+		{"CREATE TEMPORARY TABLE t (a INT, UNIQUE u (a)); SELECT f(1)", true},
+		{"CREATE TEMPORARY TABLE t (a INT /*!50000 , UNIQUE u (a) */)", true},
+		{"CREATE TABLE t (a INT, UNIQUE u (a))", true},
+
 		{"INSERT INTO t (a, b) VALUES (1, 'f(1)'), (2, \"f(1)\")", false},
 		{"INSERT INTO db.t(a) SELECT COUNT(*) FROM u", false},
 		{"INSERT INTO `db`.`t` (`a`) VALUES (NOW())", false},
@@ -238,6 +246,8 @@ func TestCallsFunction(t *testing.T) {
 		mode Mode
 		want bool
 	}{
+		{"CREATE OR REPLACE TEMPORARY TABLE t (a INT, UNIQUE u (a)) ENGINE=MEMORY", MariaDB, false},
+		{"CREATE OR REPLACE TEMPORARY TABLE t (a INT, UNIQUE u (a)) TABLE f(1)", MariaDB, true},
 		{"SELECT any_value(a), uuid_to_bin(b)", 0, false},
 		{"SELECT any_value(a)", MariaDB, true},
 		{"SELECT md5(a), nvl(b, 1)", MariaDB, false},
