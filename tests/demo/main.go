@@ -103,7 +103,7 @@ func run(ctx context.Context, made *cleanup, duration time.Duration, choice stri
 	if err != nil {
 		return err
 	}
-	backend, client, err := startServer(ctx, choice, dir)
+	backend, err := server.StartAny(ctx, choice, dir, server.Durable, say) // what durability costs is part of a cycle
 	if err != nil {
 		return err
 	}
@@ -112,7 +112,7 @@ func run(ctx context.Context, made *cleanup, duration time.Duration, choice stri
 	if err != nil {
 		return err
 	}
-	say("started %s %s on %s", product(backend.Kind), version, backend.Address)
+	say("started %s %s on %s", backend.Kind.Product(), version, backend.Address)
 
 	var proxies []*proxy
 	paths := []path{{"direct", backend.Address}}
@@ -151,11 +151,11 @@ native, keep and innodb are tmpproxy's strategies. Every line has %d connections
 the rounds; x is the figure divided by direct's of the same round (of cycles/s more is better, of times less).
 Direct's own cycles/s differed between rounds by %.0f to %.0f %%. A whole cycle is all its statements without the
 pauses; RelStorage's has 2 CREATE and 2 DROP. What reached the server is by its own count (Com_...), with warm-up.
-`, product(backend.Kind), version, runtime.NumCPU(), connections, warmup, rounds, turn.Round(time.Millisecond), 100*least, 100*most)
+`, backend.Kind.Product(), version, runtime.NumCPU(), connections, warmup, rounds, turn.Round(time.Millisecond), 100*least, 100*most)
 	if noninteractive {
 		return nil
 	}
-	farewell(backend, proxies, client)
+	farewell(backend, proxies, backend.ClientProgram())
 	return await(ctx, proxies)
 }
 
@@ -163,14 +163,6 @@ pauses; RelStorage's has 2 CREATE and 2 DROP. What reached the server is by its 
 func schedule(duration time.Duration, lines int) (rounds int, turn time.Duration) {
 	rounds = max(5, int(duration/(4*time.Second)))
 	return rounds, duration / time.Duration(rounds*lines)
-}
-
-// product returns a server's name for people.
-func product(kind server.Kind) string {
-	if kind.IsMariaDB() {
-		return "MariaDB"
-	}
-	return "MySQL"
 }
 
 func createSchema(ctx context.Context, backend *server.Server, workloads []workload) error {

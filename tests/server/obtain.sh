@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# Obtains a MySQL or MariaDB server without touching the system: Debian's packages and all their libraries are
-# downloaded and unpacked into a folder of their own and run through the loader that lies there.
+# Obtains a MySQL or MariaDB server, or another proxy to compare with, without touching the system: Debian's packages and
+# all their libraries are downloaded and unpacked into a folder of their own and run through the loader that lies there.
 #
-#   obtain.sh mysql|mysql-testsuite|mariadb|mariadb-11.8|mariadb-10.5 [DIR]
+#   obtain.sh mysql|mysql-testsuite|mariadb|mariadb-11.8|mariadb-10.5|haproxy|mysqlrouter [DIR]
 #
 # DIR (default $TMPPROXY_SERVERS_DIR, else ${XDG_CACHE_HOME:-$HOME/.cache}/tmpproxy/servers) holds one folder per server.
 # That folder's path is the only line on standard output; progress goes to standard error. In it:
@@ -10,8 +10,10 @@
 #   bin/mysqltest, bin/mysql_client_test, …          (mysql-testsuite: all programs that the tests call)
 #   usr/lib/mysql-test/{t,r,include,std_data}        (mysql-testsuite: the main suite)
 #   bin/mariadbd, bin/mariadb, bin/mariadb-admin     (mariadb; also under their mysql names)
-#   bin/initialize DATADIR                           makes a data directory whose root has no password
-#   VERSION                                          the server's own --version line
+#   bin/haproxy                                      (haproxy)
+#   bin/mysqlrouter, plugins                         (mysqlrouter; its plugin_folder is plugins)
+#   bin/initialize DATADIR                           makes a data directory whose root has no password (servers)
+#   VERSION                                          the program's own --version line
 # The server programs read no option files (a leading --no-defaults is accepted). A server that is already there is
 # left alone, so the script may be called every time. Two calls at once are safe: the second waits for the first.
 set -euo pipefail
@@ -27,7 +29,9 @@ mysql-testsuite) suite=sid packages="mysql-server-core mysql-client-core libgoog
 mariadb) suite=bookworm packages="mariadb-server-core mariadb-client-core" alone=mariadb-server ;;
 mariadb-11.8) suite=trixie packages="mariadb-server-core mariadb-client-core" alone=mariadb-server ;;
 mariadb-10.5) suite=bullseye packages="mariadb-server-core-10.5 mariadb-client-core-10.5" alone=mariadb-server-10.5 ;;
-*) fail "usage: obtain.sh mysql|mysql-testsuite|mariadb|mariadb-11.8|mariadb-10.5 [DIR]" ;;
+haproxy) suite=trixie packages=haproxy alone= ;;
+mysqlrouter) suite=sid packages=mysql-router alone= ;;
+*) fail "usage: obtain.sh mysql|mysql-testsuite|mariadb|mariadb-11.8|mariadb-10.5|haproxy|mysqlrouter [DIR]" ;;
 esac
 servers=${2:-${TMPPROXY_SERVERS_DIR:-${XDG_CACHE_HOME:-${HOME:?HOME is not set}/.cache}/tmpproxy/servers}}
 for program in apt-get apt-config dpkg flock; do
@@ -137,7 +141,7 @@ wrapper() {
 here=\$(readlink -f "\$0")
 root=\${here%/bin/*}
 multiarch=$multiarch
-libraries=\$root/usr/lib/\$multiarch:\$root/lib/\$multiarch:\$root/usr/lib/mysql/private
+libraries=\$root/usr/lib/\$multiarch:\$root/lib/\$multiarch:\$root/usr/lib/mysql/private:\$root/usr/lib/mysql-router
 $3
 exec "\$root/$loader" --library-path "\$libraries" "\$root/$2" $4"\$@"
 WRAPPER
@@ -149,6 +153,16 @@ server='case ${1-} in --no-defaults) shift ;; esac'
 [ ! -L "$work/root/bin" ] || fail "the unpacked bin is a symbolic link"
 mkdir -p "$work/root/bin"
 case $kind in
+haproxy)
+  wrapper haproxy usr/sbin/haproxy "" ""
+  program=haproxy
+  ;;
+mysqlrouter)
+  wrapper mysqlrouter usr/bin/mysqlrouter "" ""
+  plugins=$(cd "$work/root" && dirname "$(find . -name routing.so | head -n 1)")
+  ln -s "$plugins" "$work/root/plugins"
+  program=mysqlrouter
+  ;;
 mysql*)
   wrapper mysqld usr/sbin/mysqld "$server" "--no-defaults --lc-messages-dir=\"\$root/usr/share/mysql\" --character-sets-dir=\"\$root/usr/share/mysql/charsets\" --plugin-dir=\"\$root/usr/lib/mysql/plugin\" "
   wrapper mysql usr/bin/mysql "$client" ""
@@ -203,8 +217,10 @@ INIT
   program=mariadbd
   ;;
 esac
-chmod 755 "$work/root/bin/initialize"
-version=$("$work/root/bin/$program" --version) || fail "the unpacked $program does not run on this machine"
+[ ! -f "$work/root/bin/initialize" ] || chmod 755 "$work/root/bin/initialize"
+option=--version
+[ "$program" != haproxy ] || option=-v
+version=$("$work/root/bin/$program" $option | head -n 1) || fail "the unpacked $program does not run on this machine"
 printf '%s\n' "$version" >"$work/root/VERSION"
 rm -rf "$root"
 mv "$work/root" "$root"

@@ -35,6 +35,12 @@ const (
 	MySQLTestsuite Kind = "mysql-testsuite" // MySQL 9.7 with its regression tests beside it
 )
 
+// Other proxies, to compare with. Only Obtain takes them.
+const (
+	HAProxy     Kind = "haproxy"
+	MySQLRouter Kind = "mysqlrouter"
+)
+
 // IsMariaDB tells whether the server is a MariaDB of any series.
 func (k Kind) IsMariaDB() bool { return k != MySQL && k != MySQLTestsuite }
 

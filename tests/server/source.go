@@ -1,4 +1,4 @@
-package main
+package server
 
 import (
 	"context"
@@ -8,66 +8,80 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
-
-	"tmpproxy/tests/server"
 )
 
 // installAdvice is what to do on a machine where no server can be had.
-const installAdvice = `No server could be started. Install one of these, then run make demo again; nothing else is needed:
+const installAdvice = `No server could be started. Install one of these, then try again; nothing else is needed:
   Debian, Ubuntu   apt-get install mariadb-server
   Fedora, RHEL     dnf install mariadb-server
   MySQL            https://dev.mysql.com/downloads/mysql/ (mysqld must be in PATH)`
 
-// durable makes a throw-away server keep its promises as a real one does, for their cost is part of a cycle.
-var durable = []string{"--innodb-flush-log-at-trx-commit=1", "--sync-binlog=1", "--innodb-doublewrite=1", "--innodb-buffer-pool-size=128M"}
+// Durable are options that make a throw-away server keep its promises as a real one does.
+var Durable = []string{"--innodb-flush-log-at-trx-commit=1", "--sync-binlog=1", "--innodb-doublewrite=1", "--innodb-buffer-pool-size=128M"}
 
-// startServer starts a throw-away server: with choice auto one of the machine's own programs, MySQL 9.7 when there is none
-// that starts; with mysql or mariadb what obtain.sh obtains under that name. It returns the command line client that goes
-// with it. Files that outlive it are written into dir; the caller stops the server.
-func startServer(ctx context.Context, choice, dir string) (*server.Server, string, error) {
-	kind := server.MySQL
-	if choice == "mariadb" {
-		kind = server.MariaDB
-	}
+// StartAny starts a throw-away server with further options: with choice auto one of the machine's own programs, MySQL 9.7
+// when there is none that starts; with any other choice the server that obtain.sh obtains under that name. Files that
+// outlive it are written into dir. say is told what takes time or fails. The caller stops the server.
+func StartAny(ctx context.Context, choice, dir string, args []string, say func(format string, args ...any)) (*Server, error) {
+	kind := Kind(choice)
 	if choice == "auto" {
+		kind = MySQL
 		for _, program := range serverPrograms() {
-			s, err := startInstalled(ctx, program, dir)
+			s, err := startInstalled(ctx, program, dir, args)
 			if err == nil {
-				return s, clientProgram(s.Kind), nil
+				return s, nil
 			}
 			if ctx.Err() != nil {
-				return nil, "", context.Cause(ctx)
+				return nil, context.Cause(ctx)
 			}
 			say("%s does not do: %v", program, err)
 		}
 	}
-	say("taking %s from Debian's packages; the first time this downloads about 60 MB into a folder of their own", product(kind))
-	s, err := server.Start(ctx, kind, server.Options{Args: durable})
+	say("taking %s from Debian's packages; the first time this downloads about 60 MB into a folder of their own", kind.Product())
+	s, err := Start(ctx, kind, Options{Args: args})
 	if ctx.Err() != nil {
 		if err == nil {
 			err = s.Stop()
 		}
-		return nil, "", errors.Join(context.Cause(ctx), err)
+		return nil, errors.Join(context.Cause(ctx), err)
 	}
 	if err != nil {
-		return nil, "", fmt.Errorf("%w\n%s", err, installAdvice)
+		return nil, fmt.Errorf("%w\n%s", err, installAdvice)
 	}
-	return s, filepath.Join(s.Root(), "bin", clientName(kind)), nil
+	return s, nil
 }
 
-func clientName(kind server.Kind) string {
-	if kind.IsMariaDB() {
-		return "mariadb"
+// Product returns the server's name for people.
+func (k Kind) Product() string {
+	if k.IsMariaDB() {
+		return "MariaDB"
+	}
+	return "MySQL"
+}
+
+// ClientProgram returns the command line client that goes with the server: the one that was obtained with it, else the
+// installed one that suits it best.
+func (s *Server) ClientProgram() string {
+	name := clientName(s.Kind)
+	if own := filepath.Join(s.root, "bin", name); s.root != "" && isExecutable(own) {
+		return own
+	}
+	for _, name := range []string{name, "mysql", "mariadb"} {
+		if _, err := exec.LookPath(name); err == nil {
+			return name
+		}
 	}
 	return "mysql"
 }
 
-// clientProgram returns the installed client that suits a server best.
-func clientProgram(kind server.Kind) string {
-	for _, name := range []string{clientName(kind), "mysql", "mariadb"} {
-		if _, err := exec.LookPath(name); err == nil {
-			return name
-		}
+func isExecutable(path string) bool {
+	_, err := exec.LookPath(path)
+	return err == nil
+}
+
+func clientName(kind Kind) string {
+	if kind.IsMariaDB() {
+		return "mariadb"
 	}
 	return "mysql"
 }
@@ -93,14 +107,14 @@ func serverPrograms() []string {
 }
 
 // startInstalled starts a server program of the machine's, on data of its own.
-func startInstalled(ctx context.Context, program, dir string) (*server.Server, error) {
+func startInstalled(ctx context.Context, program, dir string, args []string) (*Server, error) {
 	out, err := exec.CommandContext(ctx, program, "--no-defaults", "--version").Output()
 	if err != nil {
 		return nil, err
 	}
-	kind, initialize := server.MySQL, []string{program, "--no-defaults", "--initialize-insecure"}
+	kind, initialize := MySQL, []string{program, "--no-defaults", "--initialize-insecure"}
 	if strings.Contains(string(out), "MariaDB") {
-		kind = server.MariaDB
+		kind = MariaDB
 		installer, err := lookInstaller(program)
 		if err != nil {
 			return nil, err
@@ -114,7 +128,7 @@ func startInstalled(ctx context.Context, program, dir string) (*server.Server, e
 	if err := writePrograms(root, kind, program, initialize); err != nil {
 		return nil, err
 	}
-	return server.Start(ctx, kind, server.Options{Args: durable, Root: root})
+	return Start(ctx, kind, Options{Args: args, Root: root})
 }
 
 // lookInstaller returns the program that makes MariaDB's data directory.
@@ -130,7 +144,7 @@ func lookInstaller(program string) (string, error) {
 }
 
 // writePrograms writes the folder of programs that a server is started from: scripts that call the machine's own.
-func writePrograms(root string, kind server.Kind, program string, initialize []string) error {
+func writePrograms(root string, kind Kind, program string, initialize []string) error {
 	name := "mysqld"
 	if kind.IsMariaDB() {
 		name = "mariadbd"

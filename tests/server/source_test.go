@@ -1,4 +1,4 @@
-package main
+package server
 
 import (
 	"context"
@@ -66,7 +66,7 @@ func TestInstalledUseless(t *testing.T) {
 			bin := filepath.Join(t.TempDir(), "bin")
 			writeScripts(t, bin, test.scripts)
 			t.Setenv("PATH", "/bin")
-			s, err := startInstalled(context.Background(), filepath.Join(bin, "mysqld"), t.TempDir())
+			s, err := startInstalled(context.Background(), filepath.Join(bin, "mysqld"), t.TempDir(), nil)
 			if err == nil {
 				t.Fatal(s.Stop())
 			}
