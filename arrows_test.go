@@ -15,13 +15,16 @@ const module = "tmpproxy"
 
 // arrows says which packages of this module each package may import.
 var arrows = map[string][]string{
-	"wire":         nil,
-	"rewrite":      nil,
-	"session":      {"rewrite"},
-	"proxy":        {"rewrite", "session", "wire"},
-	"admin":        nil,
-	"config":       nil,
-	"cmd/tmpproxy": {"admin", "config", "proxy", "rewrite", "session", "wire"},
+	"wire":    nil,
+	"rewrite": nil,
+	"session": {"rewrite"},
+	"proxy":   {"rewrite", "session", "wire"},
+	"admin":   nil,
+	"config":  nil,
+	// The benchmark ships with the program, and it starts servers and logs in as the tests do.
+	"bench":            {"bench/statistics", "tests/rawclient", "tests/server"},
+	"bench/statistics": nil,
+	"cmd/tmpproxy":     {"admin", "bench", "config", "proxy", "rewrite", "session", "wire"},
 }
 
 // pure are packages that neither do I/O nor know the time, and neither log nor count: what they decide can be tested without

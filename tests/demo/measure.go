@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/go-sql-driver/mysql"
+
+	"tmpproxy/bench/statistics"
 )
 
 const (
@@ -134,7 +136,7 @@ func (e *experiment) run(ctx context.Context, rounds int, turn time.Duration, p 
 		}
 		for _, g := range e.groups {
 			for i := range g.lines {
-				l := g.lines[position(round, i, len(g.lines))]
+				l := g.lines[statistics.Order(round, i, len(g.lines))]
 				p.begin(stage, l.path.name)
 				var err error
 				if round == 0 {
@@ -155,15 +157,6 @@ func (e *experiment) run(ctx context.Context, rounds int, turn time.Duration, p 
 		}
 	}
 	return nil
-}
-
-// position says which of n lines works as the i-th in a round: each begins some rounds, and every other round goes
-// backwards.
-func position(round, i, n int) int {
-	if round%2 == 1 {
-		i = n - 1 - i
-	}
-	return (i + round/2) % n
 }
 
 // work lets all sessions of the line make cycles at the same time, at least one each and then while more says so, which

@@ -3,6 +3,8 @@ package main
 import (
 	"slices"
 	"time"
+
+	"tmpproxy/bench/statistics"
 )
 
 // figures are what one turn of one line, or a summary of several, shows. Times are in seconds.
@@ -40,18 +42,7 @@ func medianSeconds(durations []time.Duration) float64 {
 	for i, d := range durations {
 		seconds[i] = d.Seconds()
 	}
-	return median(seconds)
-}
-
-// median returns the middle of values, the mean of the middle two of an even number, and 0 of none. It leaves values as
-// they are.
-func median(values []float64) float64 {
-	n := len(values)
-	if n == 0 {
-		return 0
-	}
-	sorted := slices.Sorted(slices.Values(values))
-	return (sorted[(n-1)/2] + sorted[n/2]) / 2
+	return statistics.Median(seconds)
 }
 
 // medians returns the median over rounds of every figure.
@@ -61,7 +52,7 @@ func medians(rounds []figures) figures {
 		for i, r := range rounds {
 			values[i] = of(r)
 		}
-		return median(values)
+		return statistics.Median(values)
 	}
 	return figures{
 		rate:   column(func(f figures) float64 { return f.rate }),
@@ -89,7 +80,7 @@ func spread(blocks []block) (least, most float64) {
 		for _, f := range b.rows[0].rounds {
 			rates = append(rates, f.rate)
 		}
-		width := (slices.Max(rates) - slices.Min(rates)) / median(rates)
+		width := (slices.Max(rates) - slices.Min(rates)) / statistics.Median(rates)
 		if i == 0 {
 			least = width
 		}

@@ -1,34 +1,9 @@
 package main
 
 import (
-	"slices"
 	"testing"
 	"time"
 )
-
-func TestMedian(t *testing.T) {
-	for _, test := range []struct {
-		name   string
-		values []float64
-		want   float64
-	}{
-		{"none", nil, 0},
-		{"one", []float64{3}, 3},
-		{"odd", []float64{9, 1, 5}, 5},
-		{"even", []float64{9, 1, 5, 2}, 3.5},
-		{"outlier", []float64{1, 1, 1e9}, 1},
-	} {
-		t.Run(test.name, func(t *testing.T) {
-			before := slices.Clone(test.values)
-			if got := median(test.values); got != test.want {
-				t.Errorf("median(%v) = %v, want %v", test.values, got, test.want)
-			}
-			if !slices.Equal(test.values, before) {
-				t.Errorf("median changed its argument to %v", test.values)
-			}
-		})
-	}
-}
 
 func TestSummarize(t *testing.T) {
 	const ms = time.Millisecond
@@ -65,25 +40,6 @@ func TestSpread(t *testing.T) {
 	least, most := spread([]block{direct(100, 110, 90), direct(50, 50, 50.5), direct(10, 20, 40)})
 	if least != 0.01 || most != 1.5 {
 		t.Errorf("spread %v to %v, want 0.01 to 1.5", least, most)
-	}
-}
-
-func TestPosition(t *testing.T) {
-	const lines = 4
-	first := make(map[int]bool)
-	for round := range 2 * lines {
-		var order []int
-		for i := range lines {
-			order = append(order, position(round, i, lines))
-		}
-		first[order[0]] = true
-		slices.Sort(order)
-		if !slices.Equal(order, []int{0, 1, 2, 3}) {
-			t.Errorf("round %d: lines %v, want every line once", round, order)
-		}
-	}
-	if len(first) != lines {
-		t.Errorf("only %v ever begin a round", first)
 	}
 }
 

@@ -1,0 +1,227 @@
+package bench
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"tmpproxy/bench/statistics"
+)
+
+// cycles is what tmpproxy is for: a temporary table is made, filled, read and dropped over and over on one connection.
+
+var cycleMetrics = []Metric{
+	{Key: "pair", Title: "CREATE + DROP as the client sees them", Unit: Seconds},
+	{Key: "pair_p99", Title: "CREATE + DROP, 99th percentile", Unit: Seconds},
+	{Key: "cycle", Title: "whole cycle without the thinking", Unit: Seconds},
+	{Key: "cycle_p99", Title: "whole cycle, 99th percentile", Unit: Seconds},
+}
+
+const insertRows = 1000 // of one statement
+
+func planCycles(b *bench) ([]plan, error) {
+	o := b.options
+	var plans []plan
+	for _, roundTrip := range o.RoundTrips {
+		for _, think := range o.Thinks {
+			for _, engine := range o.Engines {
+				for _, rows := range o.Rows {
+					texts := newCycleTexts(engine, rows)
+					plans = append(plans, plan{
+						cell: &Cell{Workload: "cycles", Metrics: cycleMetrics, Parameters: []Parameter{
+							{"engine", engine}, {"rows", strconv.Itoa(rows)}, {"think", milliseconds(think)}, {"round trip", milliseconds(roundTrip)}}},
+						arms:      append(append([]string{direct}, o.Strategies...), echo),
+						roundTrip: roundTrip,
+						open: func(w way, _ int) (player, error) {
+							if w.name == echo {
+								return b.openEchoes(w, think, roundTrip)
+							}
+							return b.openCycles(w, texts, think)
+						},
+					})
+				}
+			}
+		}
+	}
+	return plans, nil
+}
+
+// milliseconds writes a duration for people.
+func milliseconds(d time.Duration) string {
+	if d == 0 {
+		return "0"
+	}
+	return fmt.Sprintf("%g ms", float64(d)/float64(time.Millisecond))
+}
+
+// cycleTexts are the packets of a cycle's statements.
+type cycleTexts struct {
+	create, read, drop []byte
+	inserts            [][]byte
+	count              []byte // how the answer to read begins
+}
+
+func newCycleTexts(engine string, rows int) *cycleTexts {
+	create := "CREATE TEMPORARY TABLE bench_cycle (id INT UNSIGNED NOT NULL PRIMARY KEY, amount INT NOT NULL, name VARCHAR(32) NOT NULL)"
+	if engine != "none" {
+		create += " ENGINE=" + engine
+	}
+	count := strconv.Itoa(rows)
+	t := &cycleTexts{
+		create: encode(create),
+		read:   encode("SELECT COUNT(*), SUM(amount) FROM bench_cycle"),
+		drop:   encode("DROP TEMPORARY TABLE bench_cycle"),
+		count:  append([]byte{byte(len(count))}, count...),
+	}
+	for from := 0; from < rows; from += insertRows {
+		var values []string
+		for id := from; id < min(rows, from+insertRows); id++ {
+			values = append(values, fmt.Sprintf("(%d,%d,'name %d')", id, id%97, id))
+		}
+		t.inserts = append(t.inserts, encode("INSERT INTO bench_cycle (id, amount, name) VALUES "+strings.Join(values, ",")))
+	}
+	return t
+}
+
+// statements returns how many a cycle has.
+func (t *cycleTexts) statements() int { return 3 + len(t.inserts) }
+
+// cyclePlayer runs cycles on one connection.
+type cyclePlayer struct {
+	bench  *bench
+	client *client
+	texts  *cycleTexts
+	think  time.Duration
+	pairs  []float64
+	cycles []float64
+}
+
+// Before the first round an arm works for a while: tmpproxy keeps tables from the second cycle on, and may try things out.
+const (
+	warmCycles = 60
+	leastWarm  = 4
+	warmTime   = time.Second
+)
+
+func (b *bench) openCycles(w way, texts *cycleTexts, think time.Duration) (*cyclePlayer, error) {
+	c, err := b.connect(w.login)
+	if err != nil {
+		return nil, err
+	}
+	p := &cyclePlayer{bench: b, client: c, texts: texts, think: think}
+	err = alone(func() error {
+		begin := time.Now()
+		for i := 0; i < leastWarm || i < warmCycles && time.Since(begin) < warmTime; i++ {
+			if err := p.cycle(); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		p.close()
+		return nil, err
+	}
+	return p, nil
+}
+
+func (p *cyclePlayer) close() { p.bench.release(p.client) }
+
+// timed runs a statement when the client has thought, and returns how long the answer took.
+func (p *cyclePlayer) timed(packets []byte) (answer, time.Duration, error) {
+	pause(p.think)
+	begin := time.Now()
+	a, err := p.client.run(packets)
+	return a, time.Since(begin), err
+}
+
+func (p *cyclePlayer) cycle() error {
+	_, create, err := p.timed(p.texts.create)
+	if err != nil {
+		return fmt.Errorf("CREATE: %w", err)
+	}
+	all := create
+	for _, insert := range p.texts.inserts {
+		_, took, err := p.timed(insert)
+		if err != nil {
+			return fmt.Errorf("INSERT: %w", err)
+		}
+		all += took
+	}
+	a, took, err := p.timed(p.texts.read)
+	if err != nil {
+		return fmt.Errorf("SELECT: %w", err)
+	}
+	if !bytes.HasPrefix(a.first, p.texts.count) {
+		return fmt.Errorf("SELECT: the table holds %q, want %q", a.first, p.texts.count)
+	}
+	all += took
+	_, drop, err := p.timed(p.texts.drop)
+	if err != nil {
+		return fmt.Errorf("DROP: %w", err)
+	}
+	all += drop
+	p.pairs = append(p.pairs, (create + drop).Seconds())
+	p.cycles = append(p.cycles, all.Seconds())
+	return nil
+}
+
+func (p *cyclePlayer) turn(d time.Duration) (turn, error) {
+	p.pairs, p.cycles = p.pairs[:0], p.cycles[:0]
+	err := alone(func() error {
+		for begin := time.Now(); len(p.cycles) == 0 || time.Since(begin) < d; {
+			if err := p.cycle(); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	return turn{statements: len(p.cycles) * p.texts.statements(), values: map[string]float64{
+		"pair": statistics.Median(p.pairs), "pair_p99": statistics.Quantile(p.pairs, 0.99),
+		"cycle": statistics.Median(p.cycles), "cycle_p99": statistics.Quantile(p.cycles, 0.99),
+	}}, err
+}
+
+// echoPlayer makes pairs of echoes in the rhythm of a DROP and the CREATE behind it: what is answered without a server
+// cannot cost less.
+type echoPlayer struct {
+	bench  *bench
+	client *client
+	think  time.Duration
+	idle   time.Duration // in which the other statements of a cycle wait for the server
+}
+
+func (b *bench) openEchoes(w way, think, roundTrip time.Duration) (*echoPlayer, error) {
+	c, err := dial("tcp", w.login.address)
+	if err != nil {
+		return nil, err
+	}
+	b.keep(c)
+	return &echoPlayer{b, c, think, 2 * (think + roundTrip)}, nil
+}
+
+func (p *echoPlayer) close() { p.bench.release(p.client) }
+
+func (p *echoPlayer) turn(d time.Duration) (turn, error) {
+	var pairs []float64
+	err := alone(func() error {
+		for begin := time.Now(); len(pairs) == 0 || time.Since(begin) < d; {
+			pause(p.idle)
+			var pair time.Duration
+			for range 2 {
+				pause(p.think)
+				begin := time.Now()
+				if err := p.client.echo(); err != nil {
+					return errors.Join(errors.New("echo"), err)
+				}
+				pair += time.Since(begin)
+			}
+			pairs = append(pairs, pair.Seconds())
+		}
+		return nil
+	})
+	return turn{values: map[string]float64{"pair": statistics.Median(pairs), "pair_p99": statistics.Quantile(pairs, 0.99)}}, err
+}

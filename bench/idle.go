@@ -1,0 +1,194 @@
+package bench
+
+import (
+	"bufio"
+	"encoding/binary"
+	"fmt"
+	"io"
+	"net"
+	"strconv"
+	"time"
+)
+
+// idle is what a session costs that does nothing: it has logged in and asked one thing. Proxies are started for it alone,
+// so that nothing before is counted, before a backend that only greets: thousands of real sessions would take the memory
+// that is to be measured.
+
+func planIdle(b *bench) ([]plan, error) {
+	limit, err := descriptorLimit()
+	if err != nil {
+		return nil, err
+	}
+	// Two descriptors a session in the proxy, and two here: the client's end and the backend's.
+	most := (int(limit) - 500) / 2
+	var plans []plan
+	for _, sessions := range b.options.Sessions {
+		if sessions > most {
+			b.note("%d idle sessions instead of %d: a process may have %d descriptors", most, sessions, limit)
+			sessions = most
+		}
+		plans = append(plans, plan{
+			cell: &Cell{Workload: "idle", Parameters: []Parameter{{"sessions", strconv.Itoa(sessions)}}, Metrics: []Metric{
+				{Key: "memory", Title: "resident memory of the proxy per idle session", Unit: Bytes},
+				{Key: "base", Title: "resident memory of the proxy without sessions", Unit: Bytes}}},
+			arms: append(b.relayStrategy(), b.others()...), mostRounds: 3, bare: true,
+			open: func(w way, _ int) (player, error) { return &idlePlayer{b, w.name, sessions}, nil },
+		})
+	}
+	return plans, nil
+}
+
+type idlePlayer struct {
+	bench    *bench
+	name     string
+	sessions int
+}
+
+func (*idlePlayer) close() {}
+
+func (p *idlePlayer) turn(time.Duration) (turn, error) {
+	g, err := newGreeter()
+	if err != nil {
+		return turn{}, err
+	}
+	defer g.close()
+	proxy, err := p.bench.start(p.name, g.address, p.sessions)
+	if err != nil {
+		return turn{}, err
+	}
+	t, err := p.measure(proxy)
+	if stopErr := proxy.stop(); err == nil {
+		err = stopErr
+	}
+	return t, err
+}
+
+// connects at the start are forgotten: what is allocated once is no session's.
+const firstSessions = 20
+
+func (p *idlePlayer) measure(proxy *process) (turn, error) {
+	var clients []*client
+	defer func() {
+		for _, c := range clients {
+			p.bench.release(c)
+		}
+	}()
+	login := login{network: "tcp", address: proxy.address, user: "bench"}
+	open := func(n int) error {
+		for range n {
+			c, err := p.bench.connect(login)
+			if err != nil {
+				return fmt.Errorf("session %d: %w", len(clients)+1, err)
+			}
+			clients = append(clients, c)
+			if _, err := c.run(one); err != nil {
+				return fmt.Errorf("session %d: %w", len(clients), err)
+			}
+			c.rest()
+		}
+		return nil
+	}
+	if err := open(firstSessions); err != nil {
+		return turn{}, err
+	}
+	before, err := p.settled(proxy)
+	if err != nil {
+		return turn{}, err
+	}
+	if err := open(p.sessions - firstSessions); err != nil {
+		return turn{}, err
+	}
+	after, err := p.settled(proxy)
+	if err != nil {
+		return turn{}, err
+	}
+	return turn{values: map[string]float64{
+		"memory": float64(after-before) / float64(max(1, p.sessions-firstSessions)), "base": float64(before),
+	}}, proxy.running()
+}
+
+// settled returns the resident memory when it has stopped changing, or does not stop for some seconds.
+func (p *idlePlayer) settled(proxy *process) (int, error) {
+	tick := time.NewTicker(250 * time.Millisecond)
+	defer tick.Stop()
+	last, same := 0, 0
+	for range 20 {
+		select {
+		case <-p.bench.ctx.Done():
+			return 0, p.bench.ctx.Err()
+		case <-tick.C:
+		}
+		now, err := proxy.resident()
+		if err != nil {
+			return 0, err
+		}
+		if now != last {
+			last, same = now, 0
+		} else if same++; same == 3 {
+			break
+		}
+	}
+	return last, nil
+}
+
+// A greeter is a server that greets, believes every login and answers OK to whatever comes.
+type greeter struct {
+	address  string
+	listener net.Listener
+}
+
+func newGreeter() (*greeter, error) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return nil, err
+	}
+	g := &greeter{l.Addr().String(), l}
+	go g.serve()
+	return g, nil
+}
+
+func (g *greeter) close() { _ = g.listener.Close() }
+
+func (g *greeter) serve() {
+	for id := uint32(1); ; id++ {
+		conn, err := g.listener.Accept()
+		if err != nil {
+			return
+		}
+		go greet(conn, id)
+	}
+}
+
+// greet serves one connection to its end.
+func greet(conn net.Conn, id uint32) {
+	defer conn.Close()
+	greeting := append([]byte{10}, "8.0.0-greeter\x00"...)
+	greeting = binary.LittleEndian.AppendUint32(greeting, id)
+	greeting = append(greeting, "12345678\x00"...)
+	offered := uint32(capabilities)
+	greeting = binary.LittleEndian.AppendUint16(greeting, uint16(offered))
+	greeting = append(greeting, 45, 2, 0) // utf8mb4, autocommit
+	greeting = binary.LittleEndian.AppendUint16(greeting, uint16(offered>>16))
+	greeting = append(append(greeting, 21), make([]byte, 10)...)
+	greeting = append(greeting, "901234567890\x00mysql_native_password\x00"...)
+	if _, err := conn.Write(append([]byte{byte(len(greeting)), 0, 0, 0}, greeting...)); err != nil {
+		return
+	}
+	in := bufio.NewReaderSize(conn, 512)
+	for {
+		var header [4]byte
+		if _, err := io.ReadFull(in, header[:]); err != nil {
+			return
+		}
+		n := int(header[0]) | int(header[1])<<8 | int(header[2])<<16
+		if command, err := in.Peek(min(n, 1)); err != nil || header[3] == 0 && n == 1 && command[0] == 1 {
+			return // COM_QUIT
+		}
+		if _, err := in.Discard(n); err != nil {
+			return
+		}
+		if _, err := conn.Write([]byte{7, 0, 0, header[3] + 1, 0, 0, 0, 2, 0, 0, 0}); err != nil {
+			return
+		}
+	}
+}

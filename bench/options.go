@@ -1,0 +1,114 @@
+package bench
+
+import (
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"time"
+)
+
+// Options say what is measured. Full and Quick return useful ones.
+type Options struct {
+	// Program is tmpproxy's executable, and EchoArgs makes it run ServeEcho: listen on a loopback port, print its address
+	// as a line and serve until it is killed.
+	Program  string
+	EchoArgs []string
+	Settings []string  // further flags for tmpproxy, such as --relay.loops=2
+	Log      io.Writer // is told what goes on
+
+	Server  string // auto, or a name that tests/server/obtain.sh takes: a throw-away server is started
+	DSN     string // a server of the user's own instead: user:password@tcp(host:port)/
+	Durable bool   // the throw-away server waits for the disk at every commit
+
+	Workloads  []string
+	Strategies []string
+	Peers      []string // haproxy, mysqlrouter
+
+	Rounds int
+	Turn   time.Duration // how long an arm works in a round
+
+	// of cycles
+	Engines    []string // none for a CREATE without ENGINE
+	Rows       []int
+	Thinks     []time.Duration // before every statement
+	RoundTrips []time.Duration
+
+	// of relstorage
+	Objects     []int // of one transaction
+	States      []int // bytes of one object
+	Connections []int
+
+	Selects []int // connections that select points at the same time
+
+	ResultBytes int
+	BlobBytes   int
+	Sessions    []int // that are idle
+}
+
+// Workloads are the names of all workloads in the order in which they run.
+var Workloads = []string{"cycles", "relstorage", "selects", "result", "connects", "idle", "blobs"}
+
+// Peers are the names of the other proxies.
+var Peers = []string{"haproxy", "mysqlrouter"}
+
+// Full is everything: about an hour and a half.
+func Full() Options {
+	return Options{
+		Server: "auto", Durable: true, Workloads: Workloads, Strategies: []string{"native", "keep", "innodb"}, Peers: Peers,
+		Rounds: 15, Turn: 150 * time.Millisecond,
+		Engines: []string{"MEMORY", "MyISAM", "none"}, Rows: []int{0, 1, 10, 100, 1000, 10000},
+		Thinks: []time.Duration{0, time.Millisecond}, RoundTrips: []time.Duration{0, 250 * time.Microsecond, time.Millisecond},
+		Objects: []int{10, 100, 1000}, States: []int{128, 256}, Connections: []int{2, 6},
+		Selects: []int{1, 4, 16}, ResultBytes: 1 << 30, BlobBytes: 64 << 20, Sessions: []int{1000, 10000},
+	}
+}
+
+// Quick is the same over a coarser grid, in less and shorter rounds: a few minutes.
+func Quick() Options {
+	o := Full()
+	o.Rounds, o.Turn = 5, 60*time.Millisecond
+	o.Engines, o.Rows = []string{"MEMORY"}, []int{0, 10, 1000}
+	o.RoundTrips = o.RoundTrips[:2]
+	o.States, o.Connections = o.States[:1], o.Connections[:1]
+	o.ResultBytes, o.Sessions = 1<<28, o.Sessions[:1]
+	return o
+}
+
+// validate says what is wrong with the options.
+func (o *Options) validate() error {
+	for _, list := range []struct {
+		name          string
+		values, known []string
+	}{
+		{"workloads", o.Workloads, Workloads},
+		{"peers", o.Peers, Peers},
+		{"engines", o.Engines, []string{"MEMORY", "HEAP", "MyISAM", "InnoDB", "Aria", "none"}},
+	} {
+		for _, v := range list.values {
+			if !slices.Contains(list.known, v) {
+				return fmt.Errorf("%s: %q is none of %s", list.name, v, strings.Join(list.known, ", "))
+			}
+		}
+	}
+	for _, list := range []struct {
+		name   string
+		values []int
+		least  int
+	}{{"rows", o.Rows, 0}, {"objects", o.Objects, 1}, {"states", o.States, 1}, {"connections", o.Connections, 1}, {"selects", o.Selects, 1}, {"sessions", o.Sessions, 1}} {
+		for _, v := range list.values {
+			if v < list.least {
+				return fmt.Errorf("%s: %d is too small", list.name, v)
+			}
+		}
+	}
+	switch {
+	case o.Rounds < 1:
+		return fmt.Errorf("rounds: %d is too small", o.Rounds)
+	case o.Turn <= 0:
+		return fmt.Errorf("turn: %v is too short", o.Turn)
+	case o.ResultBytes < rowBytes || o.BlobBytes < 1:
+		return fmt.Errorf("a result needs %d bytes, a blob 1", rowBytes)
+	}
+	return nil
+}

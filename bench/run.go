@@ -1,0 +1,416 @@
+package bench
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"runtime/debug"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"tmpproxy/bench/statistics"
+	"tmpproxy/tests/server"
+)
+
+// Names of arms that are no strategy.
+const (
+	direct  = "direct"
+	echo    = "echo" // no server at all: a bare loop that sends back what comes
+	haproxy = "HAProxy"
+	router  = "MySQL Router"
+)
+
+// A way is how an arm reaches the server.
+type way struct {
+	name    string
+	login   login
+	process *process // whose processor time counts; nil without one
+}
+
+// A plan is one cell before it is measured.
+type plan struct {
+	cell        *Cell
+	arms        []string
+	roundTrip   time.Duration
+	mostRounds  int  // 0 for as many as there are
+	allocations bool // those of tmpproxy are counted
+	bare        bool // ways are names only: the players start what they need
+	prepare     func(context.Context) error
+	open        func(w way, number int) (player, error) // number is the arm's in the cell
+}
+
+// A player is one arm at work in one cell.
+type player interface {
+	// turn works for about that long and returns what it measured.
+	turn(d time.Duration) (turn, error)
+	close()
+}
+
+// A turn is what an arm showed in one round.
+type turn struct {
+	values     map[string]float64 // by a metric's key
+	statements int
+}
+
+// A bench is a run under way.
+type bench struct {
+	ctx      context.Context
+	options  *Options
+	dir      string
+	made     cleanup
+	backend  *backend
+	peers    map[string]peer
+	relays   map[time.Duration]*relay
+	proxies  map[string]*process // by name and round trip
+	report   *Report
+	progress *progress
+
+	mu      sync.Mutex
+	clients map[*client]bool // that are cut when ctx is done
+}
+
+// A peer is another proxy's program.
+type peer struct{ program, plugins string }
+
+// Run measures what the options say. It leaves nothing behind but programs that it had to obtain. When ctx is done it stops
+// and returns an error.
+func Run(ctx context.Context, o Options) (report *Report, err error) {
+	if err := o.validate(); err != nil {
+		return nil, err
+	}
+	// Every thread that waits for an answer keeps its processor, in the runtime's sense; and garbage is rare here.
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(max(64, runtime.NumCPU())))
+	defer debug.SetGCPercent(debug.SetGCPercent(400))
+	if err := raiseDescriptorLimit(); err != nil {
+		return nil, err
+	}
+	dir, err := os.MkdirTemp("", "tmpproxy-bench-")
+	if err != nil {
+		return nil, err
+	}
+	b := &bench{ctx: ctx, options: &o, dir: dir, peers: make(map[string]peer), relays: make(map[time.Duration]*relay),
+		proxies: make(map[string]*process), clients: make(map[*client]bool), progress: newProgress(o.Log)}
+	b.made.add(func() error { return os.RemoveAll(dir) })
+	defer func() {
+		b.progress.clear()
+		err = errors.Join(err, b.made.undo())
+	}()
+	defer context.AfterFunc(ctx, b.cut)()
+	if err := b.measure(); err != nil {
+		if ctx.Err() != nil {
+			return nil, context.Cause(ctx)
+		}
+		return nil, err
+	}
+	return b.report, nil
+}
+
+// say tells what goes on.
+func (b *bench) say(format string, args ...any) {
+	b.progress.clear()
+	fmt.Fprintf(b.options.Log, format+"\n", args...)
+}
+
+// raiseDescriptorLimit lets this process and those that it starts have as many descriptors as may be.
+func raiseDescriptorLimit() error {
+	limit, err := descriptorLimit()
+	if err != nil {
+		return err
+	}
+	return os.NewSyscallError("setrlimit", syscall.Setrlimit(syscall.RLIMIT_NOFILE, &syscall.Rlimit{Cur: limit, Max: limit}))
+}
+
+func descriptorLimit() (uint64, error) {
+	var limit syscall.Rlimit
+	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit); err != nil {
+		return 0, os.NewSyscallError("getrlimit", err)
+	}
+	return limit.Max, nil
+}
+
+func (b *bench) measure() error {
+	began := time.Now()
+	o := b.options
+	var err error
+	if b.backend, err = openBackend(b.ctx, o, b.dir, &b.made, b.say); err != nil {
+		return err
+	}
+	b.report = &Report{Began: began, Machine: thisMachine(), Server: b.backend.product + " " + b.backend.version, MariaDB: b.backend.mariaDB,
+		Durable: o.Durable && o.DSN == "", Settings: o.Settings, Rounds: o.Rounds, Turn: o.Turn.Seconds()}
+	b.say("%s on %s", b.report.Server, b.backend.login.address)
+	b.findPeers()
+	var plans []plan
+	for _, w := range Workloads {
+		if slices.Contains(o.Workloads, w) {
+			made, err := planners[w](b)
+			if err != nil {
+				return fmt.Errorf("%s: %w", w, err)
+			}
+			plans = append(plans, made...)
+		}
+	}
+	for i := range plans {
+		p := &plans[i]
+		b.progress.begin(i, len(plans), p.cell.Workload+" "+describe(p.cell))
+		if err := b.run(p); err != nil {
+			return fmt.Errorf("%s, %s: %w", p.cell.Workload, describe(p.cell), err)
+		}
+		b.report.Cells = append(b.report.Cells, p.cell)
+	}
+	b.report.Targets = judge(b.report)
+	b.report.Duration = time.Since(began).Seconds()
+	return nil
+}
+
+// planners make the cells of every workload.
+var planners = map[string]func(*bench) ([]plan, error){
+	"cycles":     planCycles,
+	"relstorage": planRelstorage,
+	"selects":    planSelects,
+	"result":     planResult,
+	"connects":   planConnects,
+	"idle":       planIdle,
+	"blobs":      planBlobs,
+}
+
+// describe returns a cell's parameters in a line.
+func describe(c *Cell) string {
+	var parts []string
+	for _, p := range c.Parameters {
+		parts = append(parts, p.Name+" "+p.Value)
+	}
+	return strings.Join(parts, ", ")
+}
+
+// note keeps what the reader of the report must know.
+func (b *bench) note(format string, args ...any) {
+	text := fmt.Sprintf(format, args...)
+	b.report.Notes = append(b.report.Notes, text)
+	b.say("%s", text)
+}
+
+// findPeers looks for the other proxies' programs, and obtains what is not installed. Without one the rest is measured.
+func (b *bench) findPeers() {
+	for _, name := range b.options.Peers {
+		program, kind, title := "haproxy", server.HAProxy, haproxy
+		if name == "mysqlrouter" {
+			program, kind, title = "mysqlrouter", server.MySQLRouter, router
+		}
+		var p peer
+		var err error
+		if p.program, err = exec.LookPath(program); err != nil {
+			b.say("taking %s from Debian's packages if it is not there yet", title)
+			var root string
+			if root, err = server.Obtain(b.ctx, kind); err != nil {
+				b.note("without %s: %v", title, err)
+				continue
+			}
+			p.program = filepath.Join(root, "bin", program)
+			if title == router {
+				p.plugins = filepath.Join(root, "plugins")
+			}
+		}
+		out, err := exec.CommandContext(b.ctx, p.program, "-v").Output()
+		if title == router {
+			out, err = exec.CommandContext(b.ctx, p.program, "--version").Output()
+		}
+		if err != nil {
+			b.note("without %s: %v", title, err)
+			continue
+		}
+		line, _, _ := strings.Cut(string(out), "\n")
+		b.report.Peers = append(b.report.Peers, strings.TrimSpace(line))
+		b.peers[title] = p
+	}
+}
+
+// others returns the names of the other proxies that are there.
+func (b *bench) others() []string {
+	var names []string
+	for _, name := range []string{haproxy, router} {
+		if _, ok := b.peers[name]; ok {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
+// relayStrategy is the strategy under which everything but cycles is measured: the default one, if it takes part.
+func (b *bench) relayStrategy() []string {
+	s := b.options.Strategies
+	if slices.Contains(s, "innodb") {
+		return []string{"innodb"}
+	}
+	return s[:min(1, len(s))]
+}
+
+// way returns how an arm reaches the server with a round trip's time between the server and what is before it. What it
+// needs is started at the first call.
+func (b *bench) way(name string, roundTrip time.Duration) (way, error) {
+	w := way{name: name, login: b.backend.login}
+	if roundTrip > 0 && name != echo {
+		r, err := b.relay(roundTrip)
+		if err != nil {
+			return w, err
+		}
+		w.login.address = r.address
+	}
+	if name == direct {
+		return w, nil
+	}
+	key := fmt.Sprintf("%s %v", name, roundTrip)
+	p := b.proxies[key]
+	if p == nil {
+		var err error
+		if p, err = b.start(name, w.login.address, 1000); err != nil {
+			return w, err
+		}
+		b.made.add(p.stop)
+		b.proxies[key] = p
+	}
+	w.login.address = p.address
+	if name != echo {
+		w.process = p
+	}
+	return w, nil
+}
+
+// start runs the proxy of an arm's name, for that many clients. The caller stops it.
+func (b *bench) start(name, address string, clients int) (*process, error) {
+	p := b.peers[name]
+	switch name {
+	case echo:
+		return b.startEcho()
+	case haproxy:
+		return startHAProxy(b.ctx, b.dir, p.program, address, clients)
+	case router:
+		return startRouter(b.ctx, b.dir, p.program, p.plugins, address, clients)
+	}
+	settings := append([]string{fmt.Sprintf("--limits.max_sessions=%d", max(1000, clients+100))}, b.options.Settings...)
+	return startProxy(b.ctx, b.dir, b.options.Program, name, address, settings...)
+}
+
+// startEcho runs ServeEcho as a process of its own, as the proxies are.
+func (b *bench) startEcho() (*process, error) {
+	command := exec.Command(b.options.Program, b.options.EchoArgs...)
+	command.Env = environment()
+	return start(b.ctx, b.dir, echo, command, func(_ context.Context, p *process) error {
+		file, err := os.Open(p.log)
+		if err != nil {
+			return err
+		}
+		defer file.Close()
+		line, err := bufio.NewReader(file).ReadString('\n')
+		if err != nil {
+			return errors.New("it has not said where it listens")
+		}
+		p.address = strings.TrimSpace(line)
+		_, _, err = net.SplitHostPort(p.address)
+		return err
+	})
+}
+
+// relay returns the relay of a round trip's time before the server. At the first call it is measured what it really takes.
+func (b *bench) relay(roundTrip time.Duration) (*relay, error) {
+	if r := b.relays[roundTrip]; r != nil {
+		return r, nil
+	}
+	r, err := newRelay(b.backend.login.address, roundTrip)
+	if err != nil {
+		return nil, err
+	}
+	b.made.add(r.close)
+	b.relays[roundTrip] = r
+	d, err := b.measureDelay(roundTrip)
+	if err != nil {
+		return nil, fmt.Errorf("measure the relay: %w", err)
+	}
+	b.report.Delays = append(b.report.Delays, d)
+	return r, nil
+}
+
+// measureDelay compares echoes through a relay with echoes without.
+func (b *bench) measureDelay(roundTrip time.Duration) (Delay, error) {
+	d := Delay{Asked: roundTrip.Seconds()}
+	w, err := b.way(echo, 0)
+	if err != nil {
+		return d, err
+	}
+	r, err := newRelay(w.login.address, roundTrip)
+	if err != nil {
+		return d, err
+	}
+	defer r.close()
+	var bare, delayed []float64
+	for address, times := range map[string]*[]float64{w.login.address: &bare, r.address: &delayed} {
+		c, err := dial("tcp", address)
+		if err != nil {
+			return d, err
+		}
+		b.keep(c)
+		err = func() error {
+			defer ownThread()()
+			for range 300 {
+				pause(200 * time.Microsecond)
+				begin := time.Now()
+				if err := c.echo(); err != nil {
+					return err
+				}
+				*times = append(*times, time.Since(begin).Seconds())
+			}
+			return nil
+		}()
+		b.release(c)
+		if err != nil {
+			return d, err
+		}
+	}
+	// The echo's own time is in both.
+	d.Median = statistics.Median(delayed) - statistics.Median(bare)
+	d.P99 = statistics.Quantile(delayed, 0.99) - statistics.Median(bare)
+	return d, nil
+}
+
+// connect makes a connection that is cut when the run is given up. The caller releases it.
+func (b *bench) connect(l login) (*client, error) {
+	c, err := connect(l)
+	if err == nil {
+		b.keep(c)
+	}
+	return c, err
+}
+
+func (b *bench) keep(c *client) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.clients[c] = true
+	if b.ctx.Err() != nil {
+		c.cut()
+	}
+}
+
+// release closes a connection.
+func (b *bench) release(c *client) {
+	b.mu.Lock()
+	delete(b.clients, c)
+	b.mu.Unlock()
+	c.close()
+}
+
+// cut makes everybody who waits for an answer fail.
+func (b *bench) cut() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for c := range b.clients {
+		c.cut()
+	}
+}

@@ -1,0 +1,196 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"net"
+	"os"
+	"os/signal"
+	"slices"
+	"strings"
+	"syscall"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"tmpproxy/bench"
+)
+
+// echoCommand is the hidden command that makes this program a bare echo, for bench to compare with.
+const echoCommand = "echo"
+
+func newBench() *cobra.Command {
+	command := &cobra.Command{
+		Use:   "bench",
+		Short: "Measure on this machine what the proxy gains and costs",
+		Long: `bench runs workloads directly, through tmpproxy with each strategy and through HAProxy and MySQL Router, side by side in
+rounds, and prints medians, ratios with intervals, and a table of targets. It starts a server and the proxies itself, on
+loopback and on data of their own; what is not installed is taken from Debian's packages into a folder of its own. With
+--dsn it measures a server of yours: it makes a database tmpproxy_bench there and drops it at the end.
+
+The machine should do nothing else meanwhile. Everything takes an hour or two; --quick a few minutes.`,
+		Args: noArguments,
+	}
+	flags := command.Flags()
+	flags.SortFlags = false
+	quick := flags.Bool("quick", false, "fewer cells, fewer and shorter rounds")
+	options := bench.Full()
+	options.Strategies = strategyNames()
+	apply := benchFlags(flags, &options)
+	text := flags.String("text", "", "file for the tables; standard output when empty")
+	jsonFile := flags.String("json", "", "file for all figures as JSON; none when empty")
+	htmlFile := flags.String("html", "", "file for one page with tables and plots; none when empty")
+	command.RunE = func(command *cobra.Command, _ []string) error {
+		o := options
+		if *quick {
+			o = bench.Quick()
+			o.Strategies = options.Strategies
+		}
+		apply(&o)
+		program, err := os.Executable()
+		if err != nil {
+			return err
+		}
+		o.Program, o.EchoArgs, o.Log = program, []string{"bench", echoCommand}, command.ErrOrStderr()
+		outputs, err := openOutputs(command.OutOrStdout(), *text, *jsonFile, *htmlFile)
+		if err != nil {
+			return err
+		}
+		return runBench(command.Context(), o, outputs)
+	}
+	command.AddCommand(&cobra.Command{Use: echoCommand, Hidden: true, Args: noArguments, RunE: func(command *cobra.Command, _ []string) error {
+		listener, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			return err
+		}
+		fmt.Fprintln(command.OutOrStdout(), listener.Addr())
+		return bench.ServeEcho(listener)
+	}})
+	return command
+}
+
+// strategyNames returns the strategies that this program knows, those first that change least.
+func strategyNames() []string {
+	return slices.SortedFunc(maps.Keys(strategies), func(a, b string) int {
+		order := []string{"native", "keep", "innodb"}
+		place := func(name string) int {
+			if i := slices.Index(order, name); i >= 0 {
+				return i
+			}
+			return len(order)
+		}
+		return cmp.Or(place(a)-place(b), strings.Compare(a, b))
+	})
+}
+
+// benchFlags adds the flags that say what is measured, with the values of o as defaults. The result puts those that were
+// given into options.
+func benchFlags(flags *pflag.FlagSet, o *bench.Options) (apply func(*bench.Options)) {
+	var given []func(*bench.Options)
+	flags.StringVar(&o.Server, "server", o.Server, "auto (the machine's own, else MySQL is obtained), mysql, mariadb, mariadb-11.8 or mariadb-10.5")
+	flags.StringVar(&o.DSN, "dsn", o.DSN, "measure this server instead: user:password@tcp(host:port)/")
+	flags.BoolVar(&o.Durable, "durable", o.Durable, "the server that is started waits for the disk at every commit")
+	flags.StringSliceVar(&o.Settings, "set", nil, "settings of tmpproxy, such as relay.loops=2")
+	own := []func(*bench.Options){func(to *bench.Options) {
+		to.Server, to.DSN, to.Durable = o.Server, o.DSN, o.Durable
+		to.Settings = nil
+		for _, s := range o.Settings {
+			to.Settings = append(to.Settings, "--"+strings.TrimLeft(s, "-"))
+		}
+	}}
+	flags.IntVar(&o.Rounds, "rounds", o.Rounds, "in each of which every arm works once")
+	flags.DurationVar(&o.Turn, "turn", o.Turn, "how long an arm works in a round")
+	flags.StringSliceVar(&o.Workloads, "workloads", o.Workloads, "what is measured")
+	flags.StringSliceVar(&o.Strategies, "strategies", o.Strategies, "of tmpproxy")
+	flags.StringSliceVar(&o.Peers, "peers", o.Peers, "other proxies; empty for none")
+	flags.StringSliceVar(&o.Engines, "engines", o.Engines, "of cycles; none leaves the choice to the server")
+	flags.IntSliceVar(&o.Rows, "rows", o.Rows, "of a cycle's table")
+	flags.DurationSliceVar(&o.Thinks, "think", o.Thinks, "how long a client of cycles thinks before a statement")
+	flags.DurationSliceVar(&o.RoundTrips, "rtt", o.RoundTrips, "round trip between the server and what is before it, of cycles")
+	flags.IntSliceVar(&o.Objects, "objects", o.Objects, "of a RelStorage transaction")
+	flags.IntSliceVar(&o.States, "states", o.States, "bytes of a RelStorage object")
+	flags.IntSliceVar(&o.Connections, "connections", o.Connections, "of RelStorage")
+	flags.IntSliceVar(&o.Selects, "selects", o.Selects, "connections that select points at the same time")
+	flags.IntSliceVar(&o.Sessions, "sessions", o.Sessions, "that are idle")
+	flags.IntVar(&o.ResultBytes, "result-bytes", o.ResultBytes, "of the long result")
+	flags.IntVar(&o.BlobBytes, "blob-bytes", o.BlobBytes, "of a large value")
+	for name, take := range map[string]func(to *bench.Options){
+		"rounds":       func(to *bench.Options) { to.Rounds = o.Rounds },
+		"turn":         func(to *bench.Options) { to.Turn = o.Turn },
+		"workloads":    func(to *bench.Options) { to.Workloads = o.Workloads },
+		"strategies":   func(to *bench.Options) { to.Strategies = o.Strategies },
+		"peers":        func(to *bench.Options) { to.Peers = slices.DeleteFunc(o.Peers, func(p string) bool { return p == "" }) },
+		"engines":      func(to *bench.Options) { to.Engines = o.Engines },
+		"rows":         func(to *bench.Options) { to.Rows = o.Rows },
+		"think":        func(to *bench.Options) { to.Thinks = o.Thinks },
+		"rtt":          func(to *bench.Options) { to.RoundTrips = o.RoundTrips },
+		"objects":      func(to *bench.Options) { to.Objects = o.Objects },
+		"states":       func(to *bench.Options) { to.States = o.States },
+		"connections":  func(to *bench.Options) { to.Connections = o.Connections },
+		"selects":      func(to *bench.Options) { to.Selects = o.Selects },
+		"sessions":     func(to *bench.Options) { to.Sessions = o.Sessions },
+		"result-bytes": func(to *bench.Options) { to.ResultBytes = o.ResultBytes },
+		"blob-bytes":   func(to *bench.Options) { to.BlobBytes = o.BlobBytes },
+	} {
+		given = append(given, func(to *bench.Options) {
+			if flags.Changed(name) {
+				take(to)
+			}
+		})
+	}
+	return func(to *bench.Options) {
+		for _, f := range append(own, given...) {
+			f(to)
+		}
+	}
+}
+
+// An output is where one form of the report goes. It is opened before anything is measured.
+type output struct {
+	to    io.WriteCloser
+	write func(*bench.Report, io.Writer) error
+}
+
+// standard is standard output, which stays open.
+type standard struct{ io.Writer }
+
+func (standard) Close() error { return nil }
+
+func openOutputs(out io.Writer, text, jsonFile, htmlFile string) ([]output, error) {
+	outputs := []output{{standard{out}, (*bench.Report).WriteText}}
+	for _, form := range []struct {
+		file  string
+		write func(*bench.Report, io.Writer) error
+	}{{text, (*bench.Report).WriteText}, {jsonFile, (*bench.Report).WriteJSON}, {htmlFile, (*bench.Report).WriteHTML}} {
+		if form.file == "" {
+			continue
+		}
+		file, err := os.Create(form.file)
+		if err != nil {
+			return nil, err
+		}
+		outputs = append(outputs, output{file, form.write})
+	}
+	if text != "" {
+		outputs = outputs[1:]
+	}
+	return outputs, nil
+}
+
+func runBench(ctx context.Context, o bench.Options, outputs []output) error {
+	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	report, err := bench.Run(ctx, o)
+	if err != nil {
+		return err
+	}
+	var errs []error
+	for _, to := range outputs {
+		errs = append(errs, to.write(report, to.to), to.to.Close())
+	}
+	return errors.Join(errs...)
+}
