@@ -2,8 +2,8 @@ package bench
 
 import (
 	"bytes"
-	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -29,24 +29,33 @@ func planCycles(b *bench) ([]plan, error) {
 		for _, think := range o.Thinks {
 			for _, engine := range o.Engines {
 				for _, rows := range o.Rows {
-					texts := newCycleTexts(engine, rows)
-					plans = append(plans, plan{
-						cell: &Cell{Workload: "cycles", Metrics: cycleMetrics, Parameters: []Parameter{
-							{"engine", engine}, {"rows", strconv.Itoa(rows)}, {"think", milliseconds(think)}, {"round trip", milliseconds(roundTrip)}}},
-						arms:      append(append([]string{direct}, o.Strategies...), echo),
-						roundTrip: roundTrip,
-						open: func(w way, _ int) (player, error) {
-							if w.name == echo {
-								return b.openEchoes(w, think, roundTrip)
-							}
-							return b.openCycles(w, texts, think)
-						},
-					})
+					for _, between := range o.Between {
+						if between > 0 && (think > 0 || roundTrip == 0) && slices.Min(o.Between) == 0 {
+							continue // the reset has time while the client thinks; on a server next door the loop is tight
+						}
+						plans = append(plans, b.planCycle(engine, rows, between, think, roundTrip))
+					}
 				}
 			}
 		}
 	}
 	return plans, nil
+}
+
+func (b *bench) planCycle(engine string, rows, between int, think, roundTrip time.Duration) plan {
+	texts := newCycleTexts(engine, rows, between)
+	return plan{
+		cell: &Cell{Workload: "cycles", Metrics: cycleMetrics, Parameters: []Parameter{{"engine", engine}, {"rows", strconv.Itoa(rows)},
+			{"think", milliseconds(think)}, {"round trip", milliseconds(roundTrip)}, {"between", strconv.Itoa(between)}}},
+		arms:      append(append([]string{direct}, b.options.Strategies...), echo),
+		roundTrip: roundTrip,
+		open: func(w way, _ int) (player, error) {
+			if w.name == echo {
+				return b.openEchoes(w, think, roundTrip, between)
+			}
+			return b.openCycles(w, texts, think)
+		},
+	}
 }
 
 // milliseconds writes a duration for people.
@@ -61,20 +70,22 @@ func milliseconds(d time.Duration) string {
 type cycleTexts struct {
 	create, read, drop []byte
 	inserts            [][]byte
+	between            int
 	count              []byte // how the answer to read begins
 }
 
-func newCycleTexts(engine string, rows int) *cycleTexts {
+func newCycleTexts(engine string, rows, between int) *cycleTexts {
 	create := "CREATE TEMPORARY TABLE bench_cycle (id INT UNSIGNED NOT NULL PRIMARY KEY, amount INT NOT NULL, name VARCHAR(32) NOT NULL)"
 	if engine != "none" {
 		create += " ENGINE=" + engine
 	}
 	count := strconv.Itoa(rows)
 	t := &cycleTexts{
-		create: encode(create),
-		read:   encode("SELECT COUNT(*), SUM(amount) FROM bench_cycle"),
-		drop:   encode("DROP TEMPORARY TABLE bench_cycle"),
-		count:  append([]byte{byte(len(count))}, count...),
+		create:  encode(create),
+		read:    encode("SELECT COUNT(*), SUM(amount) FROM bench_cycle"),
+		drop:    encode("DROP TEMPORARY TABLE bench_cycle"),
+		between: between,
+		count:   append([]byte{byte(len(count))}, count...),
 	}
 	for from := 0; from < rows; from += insertRows {
 		var values []string
@@ -87,7 +98,7 @@ func newCycleTexts(engine string, rows int) *cycleTexts {
 }
 
 // statements returns how many a cycle has.
-func (t *cycleTexts) statements() int { return 3 + len(t.inserts) }
+func (t *cycleTexts) statements() int { return 3 + len(t.inserts) + t.between }
 
 // cyclePlayer runs cycles on one connection.
 type cyclePlayer struct {
@@ -164,6 +175,12 @@ func (p *cyclePlayer) cycle() error {
 		return fmt.Errorf("DROP: %w", err)
 	}
 	all += drop
+	for range p.texts.between {
+		if _, took, err = p.timed(one); err != nil {
+			return fmt.Errorf("SELECT 1: %w", err)
+		}
+		all += took
+	}
 	p.pairs = append(p.pairs, (create + drop).Seconds())
 	p.cycles = append(p.cycles, all.Seconds())
 	return nil
@@ -190,17 +207,18 @@ func (p *cyclePlayer) turn(d time.Duration) (turn, error) {
 type echoPlayer struct {
 	bench  *bench
 	client *client
-	think  time.Duration
-	idle   time.Duration // in which the other statements of a cycle wait for the server
+	before time.Duration // the other statements of a cycle wait for the server that long
+	gap    time.Duration // from one echo to the other
 }
 
-func (b *bench) openEchoes(w way, think, roundTrip time.Duration) (*echoPlayer, error) {
+func (b *bench) openEchoes(w way, think, roundTrip time.Duration, between int) (*echoPlayer, error) {
 	c, err := dial("tcp", w.login.address)
 	if err != nil {
 		return nil, err
 	}
 	b.keep(c)
-	return &echoPlayer{b, c, think, 2 * (think + roundTrip)}, nil
+	// INSERT and SELECT, and the thinking before the DROP.
+	return &echoPlayer{b, c, 2*(think+roundTrip) + think, time.Duration(between)*(think+roundTrip) + think}, nil
 }
 
 func (p *echoPlayer) close() { p.bench.release(p.client) }
@@ -209,13 +227,12 @@ func (p *echoPlayer) turn(d time.Duration) (turn, error) {
 	var pairs []float64
 	err := alone(func() error {
 		for begin := time.Now(); len(pairs) == 0 || time.Since(begin) < d; {
-			pause(p.idle)
 			var pair time.Duration
-			for range 2 {
-				pause(p.think)
+			for _, wait := range []time.Duration{p.before, p.gap} {
+				pause(wait)
 				begin := time.Now()
 				if err := p.client.echo(); err != nil {
-					return errors.Join(errors.New("echo"), err)
+					return fmt.Errorf("echo: %w", err)
 				}
 				pair += time.Since(begin)
 			}

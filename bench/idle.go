@@ -3,10 +3,13 @@ package bench
 import (
 	"bufio"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"io"
 	"net"
+	"slices"
 	"strconv"
+	"sync"
 	"time"
 )
 
@@ -63,7 +66,7 @@ func (p *idlePlayer) turn(time.Duration) (turn, error) {
 	return t, err
 }
 
-// connects at the start are forgotten: what is allocated once is no session's.
+// firstSessions are forgotten: what is allocated once is no session's.
 const firstSessions = 20
 
 func (p *idlePlayer) measure(proxy *process) (turn, error) {
@@ -75,18 +78,9 @@ func (p *idlePlayer) measure(proxy *process) (turn, error) {
 	}()
 	login := login{network: "tcp", address: proxy.address, user: "bench"}
 	open := func(n int) error {
-		for range n {
-			c, err := p.bench.connect(login)
-			if err != nil {
-				return fmt.Errorf("session %d: %w", len(clients)+1, err)
-			}
-			clients = append(clients, c)
-			if _, err := c.run(one); err != nil {
-				return fmt.Errorf("session %d: %w", len(clients), err)
-			}
-			c.rest()
-		}
-		return nil
+		opened, err := p.open(login, n)
+		clients = append(clients, opened...)
+		return err
 	}
 	if err := open(firstSessions); err != nil {
 		return turn{}, err
@@ -105,6 +99,42 @@ func (p *idlePlayer) measure(proxy *process) (turn, error) {
 	return turn{values: map[string]float64{
 		"memory": float64(after-before) / float64(max(1, p.sessions-firstSessions)), "base": float64(before),
 	}}, proxy.running()
+}
+
+// openAtOnce is how many sessions are opened at the same time: some proxies take long for one.
+const openAtOnce = 16
+
+// open opens n sessions and asks one thing in each.
+func (p *idlePlayer) open(l login, n int) ([]*client, error) {
+	clients := make([]*client, max(n, 0))
+	errs := make([]error, openAtOnce)
+	var all sync.WaitGroup
+	for worker := range openAtOnce {
+		all.Go(func() {
+			for i := worker; i < len(clients) && errs[worker] == nil; i += openAtOnce {
+				clients[i], errs[worker] = p.ask(l)
+			}
+		})
+	}
+	all.Wait()
+	clients = slices.DeleteFunc(clients, func(c *client) bool { return c == nil })
+	if err := errors.Join(errs...); err != nil {
+		return clients, fmt.Errorf("after %d of %d sessions: %w", len(clients), n, err)
+	}
+	return clients, nil
+}
+
+func (p *idlePlayer) ask(l login) (*client, error) {
+	c, err := p.bench.connect(l)
+	if err != nil {
+		return nil, err
+	}
+	if _, err := c.run(one); err != nil {
+		p.bench.release(c)
+		return nil, err
+	}
+	c.rest()
+	return c, nil
 }
 
 // settled returns the resident memory when it has stopped changing, or does not stop for some seconds.

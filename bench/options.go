@@ -33,6 +33,7 @@ type Options struct {
 	Rows       []int
 	Thinks     []time.Duration // before every statement
 	RoundTrips []time.Duration
+	Between    []int // statements that have nothing to do with the table, between its DROP and the next CREATE
 
 	// of relstorage
 	Objects     []int // of one transaction
@@ -52,13 +53,14 @@ var Workloads = []string{"cycles", "relstorage", "selects", "result", "connects"
 // Peers are the names of the other proxies.
 var Peers = []string{"haproxy", "mysqlrouter"}
 
-// Full is everything: about an hour and a half.
+// Full is everything: some two hours.
 func Full() Options {
 	return Options{
 		Server: "auto", Durable: true, Workloads: Workloads, Strategies: []string{"native", "keep", "innodb"}, Peers: Peers,
 		Rounds: 15, Turn: 150 * time.Millisecond,
 		Engines: []string{"MEMORY", "MyISAM", "none"}, Rows: []int{0, 1, 10, 100, 1000, 10000},
 		Thinks: []time.Duration{0, time.Millisecond}, RoundTrips: []time.Duration{0, 250 * time.Microsecond, time.Millisecond},
+		Between: []int{0, 1},
 		Objects: []int{10, 100, 1000}, States: []int{128, 256}, Connections: []int{2, 6},
 		Selects: []int{1, 4, 16}, ResultBytes: 1 << 30, BlobBytes: 64 << 20, Sessions: []int{1000, 10000},
 	}
@@ -95,7 +97,7 @@ func (o *Options) validate() error {
 		name   string
 		values []int
 		least  int
-	}{{"rows", o.Rows, 0}, {"objects", o.Objects, 1}, {"states", o.States, 1}, {"connections", o.Connections, 1}, {"selects", o.Selects, 1}, {"sessions", o.Sessions, 1}} {
+	}{{"rows", o.Rows, 0}, {"between", o.Between, 0}, {"objects", o.Objects, 1}, {"states", o.States, 1}, {"connections", o.Connections, 1}, {"selects", o.Selects, 1}, {"sessions", o.Sessions, 1}} {
 		for _, v := range list.values {
 			if v < list.least {
 				return fmt.Errorf("%s: %d is too small", list.name, v)

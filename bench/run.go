@@ -81,8 +81,8 @@ type bench struct {
 // A peer is another proxy's program.
 type peer struct{ program, plugins string }
 
-// Run measures what the options say. It leaves nothing behind but programs that it had to obtain. When ctx is done it stops
-// and returns an error.
+// Run measures what the options say. It leaves nothing behind but programs that it had to obtain. When ctx is done or
+// something fails it stops and returns an error, and what was measured until then, nil when that is nothing.
 func Run(ctx context.Context, o Options) (report *Report, err error) {
 	if err := o.validate(); err != nil {
 		return nil, err
@@ -105,13 +105,14 @@ func Run(ctx context.Context, o Options) (report *Report, err error) {
 		err = errors.Join(err, b.made.undo())
 	}()
 	defer context.AfterFunc(ctx, b.cut)()
-	if err := b.measure(); err != nil {
-		if ctx.Err() != nil {
-			return nil, context.Cause(ctx)
-		}
-		return nil, err
+	err = b.measure()
+	if ctx.Err() != nil {
+		err = context.Cause(ctx)
 	}
-	return b.report, nil
+	if b.report != nil && len(b.report.Cells) == 0 {
+		b.report = nil
+	}
+	return b.report, err
 }
 
 // say tells what goes on.
@@ -158,16 +159,19 @@ func (b *bench) measure() error {
 			plans = append(plans, made...)
 		}
 	}
+	defer func() {
+		b.report.Targets = judge(b.report)
+		b.report.Duration = time.Since(began).Seconds()
+	}()
 	for i := range plans {
 		p := &plans[i]
 		b.progress.begin(i, len(plans), p.cell.Workload+" "+describe(p.cell))
 		if err := b.run(p); err != nil {
+			b.note("ended before its end: %s, %s", p.cell.Workload, describe(p.cell))
 			return fmt.Errorf("%s, %s: %w", p.cell.Workload, describe(p.cell), err)
 		}
 		b.report.Cells = append(b.report.Cells, p.cell)
 	}
-	b.report.Targets = judge(b.report)
-	b.report.Duration = time.Since(began).Seconds()
 	return nil
 }
 

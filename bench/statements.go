@@ -107,7 +107,7 @@ func (p *selectPlayer) turn(d time.Duration) (turn, error) {
 
 func planResult(b *bench) ([]plan, error) {
 	rows := b.options.ResultBytes / rowBytes
-	packets := encode(fmt.Sprintf("SELECT REPEAT('x', %d) FROM points a, points b LIMIT %d", rowBytes-4, rows))
+	packets := encode(fmt.Sprintf("SELECT REPEAT('x', %d) FROM points a, points b LIMIT %d", rowBytes-3, rows)) // and 3 for its length
 	return []plan{{
 		cell: &Cell{Workload: "result", Parameters: []Parameter{{"size", size(b.options.ResultBytes)}}, Metrics: []Metric{
 			{Key: "rate", Title: "bytes of a long result per second", Unit: ByteRate, Higher: true}}},

@@ -60,7 +60,7 @@ The machine should do nothing else meanwhile. Everything takes an hour or two; -
 		if err != nil {
 			return err
 		}
-		return runBench(command.Context(), o, outputs)
+		return runBench(o, outputs)
 	}
 	command.AddCommand(&cobra.Command{Use: echoCommand, Hidden: true, Args: noArguments, RunE: func(command *cobra.Command, _ []string) error {
 		listener, err := net.Listen("tcp", "127.0.0.1:0")
@@ -111,6 +111,7 @@ func benchFlags(flags *pflag.FlagSet, o *bench.Options) (apply func(*bench.Optio
 	flags.IntSliceVar(&o.Rows, "rows", o.Rows, "of a cycle's table")
 	flags.DurationSliceVar(&o.Thinks, "think", o.Thinks, "how long a client of cycles thinks before a statement")
 	flags.DurationSliceVar(&o.RoundTrips, "rtt", o.RoundTrips, "round trip between the server and what is before it, of cycles")
+	flags.IntSliceVar(&o.Between, "between", o.Between, "statements about nothing between a DROP and the next CREATE, where there is a round trip and no think time")
 	flags.IntSliceVar(&o.Objects, "objects", o.Objects, "of a RelStorage transaction")
 	flags.IntSliceVar(&o.States, "states", o.States, "bytes of a RelStorage object")
 	flags.IntSliceVar(&o.Connections, "connections", o.Connections, "of RelStorage")
@@ -128,6 +129,7 @@ func benchFlags(flags *pflag.FlagSet, o *bench.Options) (apply func(*bench.Optio
 		"rows":         func(to *bench.Options) { to.Rows = o.Rows },
 		"think":        func(to *bench.Options) { to.Thinks = o.Thinks },
 		"rtt":          func(to *bench.Options) { to.RoundTrips = o.RoundTrips },
+		"between":      func(to *bench.Options) { to.Between = o.Between },
 		"objects":      func(to *bench.Options) { to.Objects = o.Objects },
 		"states":       func(to *bench.Options) { to.States = o.States },
 		"connections":  func(to *bench.Options) { to.Connections = o.Connections },
@@ -181,16 +183,25 @@ func openOutputs(out io.Writer, text, jsonFile, htmlFile string) ([]output, erro
 	return outputs, nil
 }
 
-func runBench(ctx context.Context, o bench.Options, outputs []output) error {
-	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
-	defer stop()
+// runBench measures and writes the report, even one that is not complete.
+func runBench(o bench.Options, outputs []output) error {
+	ctx, cancel := context.WithCancelCause(context.Background())
+	defer cancel(nil)
+	signals := make(chan os.Signal, 2)
+	signal.Notify(signals, syscall.SIGINT, syscall.SIGTERM)
+	defer signal.Stop(signals)
+	go func() {
+		if s, ok := (<-signals).(syscall.Signal); ok {
+			cancel(&signalError{s})
+		}
+	}()
 	report, err := bench.Run(ctx, o)
-	if err != nil {
-		return err
-	}
-	var errs []error
+	errs := []error{err}
 	for _, to := range outputs {
-		errs = append(errs, to.write(report, to.to), to.to.Close())
+		if report != nil {
+			errs = append(errs, to.write(report, to.to))
+		}
+		errs = append(errs, to.to.Close())
 	}
 	return errors.Join(errs...)
 }
