@@ -149,7 +149,7 @@ func (c *client) write(p []byte) error {
 }
 
 // encode returns the packets of a COM_QUERY.
-func encode(text string) []byte { return appendQuery(nil, text) }
+func encode(text string) []byte { return appendQuery(make([]byte, 0, len(text)+16), text) }
 
 // appendQuery appends the packets of a COM_QUERY to p.
 func appendQuery(p []byte, text string) []byte {

@@ -2,6 +2,7 @@ package bench
 
 import (
 	"bytes"
+	"context"
 	"fmt"
 	"slices"
 	"strconv"
@@ -43,8 +44,12 @@ func planCycles(b *bench) ([]plan, error) {
 }
 
 func (b *bench) planCycle(engine string, rows, between int, think, roundTrip time.Duration) plan {
-	texts := newCycleTexts(engine, rows, between)
+	var texts *cycleTexts // made when they are needed
 	return plan{
+		prepare: func(context.Context) error {
+			texts = newCycleTexts(engine, rows, between)
+			return nil
+		},
 		cell: &Cell{Workload: "cycles", Metrics: cycleMetrics, Parameters: []Parameter{{"engine", engine}, {"rows", strconv.Itoa(rows)},
 			{"think", milliseconds(think)}, {"round trip", milliseconds(roundTrip)}, {"between", strconv.Itoa(between)}}},
 		arms:      append(append([]string{direct}, b.options.Strategies...), echo),
@@ -114,7 +119,6 @@ type cyclePlayer struct {
 const (
 	warmCycles = 60
 	leastWarm  = 4
-	warmTime   = time.Second
 )
 
 func (b *bench) openCycles(w way, texts *cycleTexts, think time.Duration) (*cyclePlayer, error) {
@@ -125,7 +129,7 @@ func (b *bench) openCycles(w way, texts *cycleTexts, think time.Duration) (*cycl
 	p := &cyclePlayer{bench: b, client: c, texts: texts, think: think}
 	err = alone(func() error {
 		begin := time.Now()
-		for i := 0; i < leastWarm || i < warmCycles && time.Since(begin) < warmTime; i++ {
+		for i := 0; i < leastWarm || i < warmCycles && time.Since(begin) < b.options.WarmUp; i++ {
 			if err := p.cycle(); err != nil {
 				return err
 			}

@@ -23,13 +23,18 @@ func planIdle(b *bench) ([]plan, error) {
 		return nil, err
 	}
 	// Two descriptors a session in the proxy, and two here: the client's end and the backend's.
-	most := (int(limit) - 500) / 2
+	most := max(1, (int(min(limit, 1<<30))-reserved)/2)
 	var plans []plan
-	for _, sessions := range b.options.Sessions {
+	done := 0
+	for _, sessions := range slices.Sorted(slices.Values(b.options.Sessions)) {
 		if sessions > most {
 			b.note("%d idle sessions instead of %d: a process may have %d descriptors", most, sessions, limit)
 			sessions = most
 		}
+		if sessions == done {
+			continue
+		}
+		done = sessions
 		plans = append(plans, plan{
 			cell: &Cell{Workload: "idle", Parameters: []Parameter{{"sessions", strconv.Itoa(sessions)}}, Metrics: []Metric{
 				{Key: "memory", Title: "resident memory of the proxy per idle session", Unit: Bytes},
@@ -40,6 +45,9 @@ func planIdle(b *bench) ([]plan, error) {
 	}
 	return plans, nil
 }
+
+// reserved are the descriptors that are needed for everything else.
+const reserved = 500
 
 type idlePlayer struct {
 	bench    *bench
@@ -139,7 +147,7 @@ func (p *idlePlayer) ask(l login) (*client, error) {
 
 // settled returns the resident memory when it has stopped changing, or does not stop for some seconds.
 func (p *idlePlayer) settled(proxy *process) (int, error) {
-	tick := time.NewTicker(250 * time.Millisecond)
+	tick := time.NewTicker(p.bench.options.Settle)
 	defer tick.Stop()
 	last, same := 0, 0
 	for range 20 {

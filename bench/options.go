@@ -27,6 +27,8 @@ type Options struct {
 
 	Rounds int
 	Turn   time.Duration // how long an arm works in a round
+	WarmUp time.Duration // how long it works before the first one, at most
+	Settle time.Duration // between two looks at a process's memory, of which four must agree
 
 	// of cycles
 	Engines    []string // none for a CREATE without ENGINE
@@ -57,7 +59,7 @@ var Peers = []string{"haproxy", "mysqlrouter"}
 func Full() Options {
 	return Options{
 		Server: "auto", Durable: true, Workloads: Workloads, Strategies: []string{"native", "keep", "innodb"}, Peers: Peers,
-		Rounds: 15, Turn: 150 * time.Millisecond,
+		Rounds: 15, Turn: 150 * time.Millisecond, WarmUp: time.Second, Settle: 250 * time.Millisecond,
 		Engines: []string{"MEMORY", "MyISAM", "none"}, Rows: []int{0, 1, 10, 100, 1000, 10000},
 		Thinks: []time.Duration{0, time.Millisecond}, RoundTrips: []time.Duration{0, 250 * time.Microsecond, time.Millisecond},
 		Between: []int{0, 1},
@@ -69,7 +71,7 @@ func Full() Options {
 // Quick is the same over a coarser grid, in less and shorter rounds: a few minutes.
 func Quick() Options {
 	o := Full()
-	o.Rounds, o.Turn = 5, 60*time.Millisecond
+	o.Rounds, o.Turn, o.WarmUp = 5, 60*time.Millisecond, 300*time.Millisecond
 	o.Engines, o.Rows = []string{"MEMORY"}, []int{0, 10, 1000}
 	o.RoundTrips = o.RoundTrips[:2]
 	o.States, o.Connections = o.States[:1], o.Connections[:1]
@@ -77,8 +79,8 @@ func Quick() Options {
 	return o
 }
 
-// validate says what is wrong with the options.
-func (o *Options) validate() error {
+// Validate says what is wrong with the options.
+func (o *Options) Validate() error {
 	for _, list := range []struct {
 		name          string
 		values, known []string
@@ -109,6 +111,8 @@ func (o *Options) validate() error {
 		return fmt.Errorf("rounds: %d is too small", o.Rounds)
 	case o.Turn <= 0:
 		return fmt.Errorf("turn: %v is too short", o.Turn)
+	case o.WarmUp < 0 || o.Settle <= 0:
+		return fmt.Errorf("warming up for %v and looking at memory every %v is too short", o.WarmUp, o.Settle)
 	case o.ResultBytes < rowBytes || o.BlobBytes < 1:
 		return fmt.Errorf("a result needs %d bytes, a blob 1", rowBytes)
 	}

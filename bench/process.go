@@ -33,6 +33,7 @@ type process struct {
 	log     string // file of what it printed
 	command *exec.Cmd
 	exited  chan struct{} // closed when it has ended
+	grace   time.Duration // in which it may end when it is asked to
 }
 
 // start runs a program and returns when ready does so without an error. Its output goes into a file in dir.
@@ -42,7 +43,7 @@ func start(ctx context.Context, dir, name string, command *exec.Cmd, ready func(
 		return nil, fmt.Errorf("start %s: %w", name, err)
 	}
 	defer log.Close()
-	p := &process{name: name, log: log.Name(), command: command, exited: make(chan struct{})}
+	p := &process{name: name, log: log.Name(), command: command, exited: make(chan struct{}), grace: stopTimeout}
 	command.Dir = dir
 	command.Stdout, command.Stderr = log, log
 	command.SysProcAttr = server.ChildAttributes()
@@ -100,7 +101,7 @@ func (p *process) stop() error {
 	}
 	select {
 	case <-p.exited:
-	case <-time.After(stopTimeout): // some wait for their clients
+	case <-time.After(p.grace): // some wait for their clients
 		_ = p.command.Process.Kill()
 		<-p.exited
 	}

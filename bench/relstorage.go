@@ -131,7 +131,7 @@ func (b *bench) openStores(w way, arm, objects, state, connections int, update b
 				p.stores[i].zoid -= uint64(objects)
 			}
 		}
-		_, _, err = crew.work(warmTime/2, p.step)
+		_, _, err = crew.work(b.options.WarmUp/2, p.step)
 	}
 	if err != nil {
 		p.close()

@@ -63,6 +63,7 @@ type (
 		Base   string // what they are to
 		Legend []armView
 		Plots  []plot
+		Open   bool // the table is shown at once
 		Head   []string
 		Rows   [][]string
 	}
@@ -73,7 +74,7 @@ type (
 	}
 	// A plot shows the ratios of cells that differ in their first two parameters only.
 	plot struct {
-		Title                string
+		Title, RowTitle      string
 		Width, Height        float64
 		Left, Right, Bottom  float64
 		BetterLeft, BetterTo float64
@@ -109,6 +110,7 @@ func newMetricView(cells []*Cell, m Metric) metricView {
 		v.Better = "more"
 	}
 	v.Head, v.Rows = metricTable(cells, m)
+	v.Open = len(cells) <= 4
 	if secondary(m) {
 		return v
 	}
@@ -193,7 +195,7 @@ func newArmView(name string) armView {
 }
 
 const (
-	plotLeft  = 130
+	plotLeft  = 110
 	plotWidth = 430
 	plotRight = plotWidth - 16
 	plotTop   = 8
@@ -205,9 +207,13 @@ func newPlot(title string, cells []*Cell, m Metric, arms []armView, a axis) plot
 	y := float64(plotTop)
 	first := ""
 	for i, c := range cells {
-		row := plotRow{Y: y, Label: m.Title}
+		row := plotRow{Y: y}
 		if len(c.Parameters) > 0 {
-			row.Label = describe(&Cell{Parameters: c.Parameters[:min(2, len(c.Parameters))]})
+			var names, values []string
+			for _, parameter := range c.Parameters[:min(2, len(c.Parameters))] {
+				names, values = append(names, parameter.Name), append(values, parameter.Value)
+			}
+			p.RowTitle, row.Label = strings.Join(names, ", "), strings.Join(values, ", ")
 		}
 		if len(c.Parameters) > 1 {
 			row.Line = i > 0 && c.Parameters[0].Value != first

@@ -2,7 +2,6 @@ package bench
 
 import (
 	"fmt"
-	"time"
 
 	"tmpproxy/bench/statistics"
 )
@@ -50,7 +49,7 @@ func (b *bench) run(p *plan) error {
 	for round := range rounds {
 		for i := range p.arms {
 			at := statistics.Order(round, i, len(p.arms))
-			t, err := b.take(p, ways[at], players[at])
+			t, err := b.take(ways[at], players[at])
 			if err != nil {
 				return fmt.Errorf("%s: %w", ways[at].name, b.reason(ways[at], err))
 			}
@@ -64,6 +63,11 @@ func (b *bench) run(p *plan) error {
 	p.cell.Metrics = append(p.cell.Metrics, cpuMetric)
 	if p.allocations {
 		p.cell.Metrics = append(p.cell.Metrics, allocationMetric)
+		for i, w := range ways {
+			if err := b.countAllocations(p.cell.Arms[i], w, players[i]); err != nil {
+				return fmt.Errorf("%s: %w", w.name, b.reason(w, err))
+			}
+		}
 	}
 	p.cell.summarize()
 	return nil
@@ -80,36 +84,48 @@ func (b *bench) reason(w way, err error) error {
 }
 
 // take lets one arm have its turn, and measures its process meanwhile.
-func (b *bench) take(p *plan, w way, player player) (turn, error) {
-	count := p.allocations && w.process != nil && w.process.admin != ""
-	var allocated [3]float64
-	var err error
-	if count { // twice, for what reading the count allocates
-		for i := range 2 {
-			if allocated[i], err = w.process.allocations(b.ctx); err != nil {
-				return turn{}, err
-			}
-		}
+func (b *bench) take(w way, player player) (turn, error) {
+	if w.process == nil {
+		return player.turn(b.options.Turn)
 	}
-	var before, after time.Duration
-	var timeErr error
-	if w.process != nil {
-		before, timeErr = w.process.time()
-	}
+	before, timeErr := w.process.time()
 	t, err := player.turn(b.options.Turn)
-	if err != nil {
+	if err != nil || timeErr != nil || t.statements == 0 {
 		return t, err
 	}
-	if w.process != nil && timeErr == nil && t.statements > 0 {
-		if after, timeErr = w.process.time(); timeErr == nil {
-			t.values[cpuMetric.Key] = (after - before).Seconds() / float64(t.statements)
-		}
-	}
-	if count && t.statements > 0 {
-		if allocated[2], err = w.process.allocations(b.ctx); err != nil {
-			return t, err
-		}
-		t.values[allocationMetric.Key] = max(0, allocated[2]-2*allocated[1]+allocated[0]) / float64(t.statements)
+	if after, err := w.process.time(); err == nil {
+		t.values[cpuMetric.Key] = (after - before).Seconds() / float64(t.statements)
 	}
 	return t, nil
+}
+
+// allocationTurns is how many turns are taken together, so that what the process does by the way does not count.
+const allocationTurns = 5
+
+// countAllocations measures what tmpproxy allocates, in turns of their own.
+func (b *bench) countAllocations(a *Arm, w way, player player) error {
+	if w.process == nil || w.process.admin == "" {
+		return nil
+	}
+	var rounds []float64
+	for range 3 {
+		var counted [3]float64
+		statements := 0
+		for i := range counted {
+			if i == 2 { // the two before tell what reading the count allocates
+				t, err := player.turn(allocationTurns * b.options.Turn)
+				if err != nil {
+					return err
+				}
+				statements = t.statements
+			}
+			var err error
+			if counted[i], err = w.process.allocations(b.ctx); err != nil {
+				return err
+			}
+		}
+		rounds = append(rounds, max(0, counted[2]-2*counted[1]+counted[0])/float64(max(1, statements)))
+	}
+	a.Results[allocationMetric.Key] = Result{Rounds: rounds}
+	return nil
 }

@@ -84,7 +84,7 @@ type peer struct{ program, plugins string }
 // Run measures what the options say. It leaves nothing behind but programs that it had to obtain. When ctx is done or
 // something fails it stops and returns an error, and what was measured until then, nil when that is nothing.
 func Run(ctx context.Context, o Options) (report *Report, err error) {
-	if err := o.validate(); err != nil {
+	if err := o.Validate(); err != nil {
 		return nil, err
 	}
 	// Every thread that waits for an answer keeps its processor, in the runtime's sense; and garbage is rare here.

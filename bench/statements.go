@@ -61,7 +61,7 @@ func planSelects(b *bench) ([]plan, error) {
 				for i := range p.next {
 					p.next[i] = i * len(points) / connections
 				}
-				if _, err := p.turn(warmTime / 4); err != nil {
+				if _, err := p.turn(b.options.WarmUp / 4); err != nil {
 					p.close()
 					return nil, err
 				}
@@ -131,12 +131,16 @@ func planBlobs(b *bench) ([]plan, error) {
 		b.note("without blobs: max_allowed_packet of the server is %s", size(b.backend.packet))
 		return nil, nil
 	}
-	up := encode("SELECT LENGTH('" + strings.Repeat("x", n) + "')")
+	var up []byte // made when it is needed
 	down := encode(fmt.Sprintf("SELECT REPEAT('x', %d)", n))
 	return []plan{{
 		cell: &Cell{Workload: "blobs", Parameters: []Parameter{{"size", size(n)}}, Metrics: []Metric{
 			{Key: "up", Title: "a blob to the server", Unit: Seconds}, {Key: "down", Title: "a blob from the server", Unit: Seconds}}},
 		arms: b.passing(),
+		prepare: func(context.Context) error {
+			up = encode("SELECT LENGTH('" + strings.Repeat("x", n) + "')")
+			return nil
+		},
 		open: func(w way, _ int) (player, error) {
 			return b.openSingle(w, func(c *client) (map[string]float64, error) {
 				begin := time.Now()

@@ -32,25 +32,29 @@ rounds, and prints medians, ratios with intervals, and a table of targets. It st
 loopback and on data of their own; what is not installed is taken from Debian's packages into a folder of its own. With
 --dsn it measures a server of yours: it makes a database tmpproxy_bench there and drops it at the end.
 
-The machine should do nothing else meanwhile. Everything takes an hour or two; --quick a few minutes.`,
+The machine should do nothing else meanwhile. Everything takes an hour or two; --quick a few minutes. Ctrl-C ends it with
+what was measured so far.`,
 		Args: noArguments,
 	}
 	flags := command.Flags()
 	flags.SortFlags = false
-	quick := flags.Bool("quick", false, "fewer cells, fewer and shorter rounds")
-	options := bench.Full()
-	options.Strategies = strategyNames()
-	apply := benchFlags(flags, &options)
+	quick := flags.Bool("quick", false, "fewer cells, fewer and shorter rounds; other flags still count")
 	text := flags.String("text", "", "file for the tables; standard output when empty")
 	jsonFile := flags.String("json", "", "file for all figures as JSON; none when empty")
 	htmlFile := flags.String("html", "", "file for one page with tables and plots; none when empty")
+	options := fullBench()
+	benchFlags(flags, &options)
 	command.RunE = func(command *cobra.Command, _ []string) error {
 		o := options
 		if *quick {
-			o = bench.Quick()
-			o.Strategies = options.Strategies
+			o = quickBench(flags)
 		}
-		apply(&o)
+		for i, setting := range o.Settings {
+			o.Settings[i] = "--" + strings.TrimLeft(setting, "-")
+		}
+		if err := o.Validate(); err != nil {
+			return &usageError{err}
+		}
 		program, err := os.Executable()
 		if err != nil {
 			return err
@@ -73,6 +77,33 @@ The machine should do nothing else meanwhile. Everything takes an hour or two; -
 	return command
 }
 
+func fullBench() bench.Options {
+	o := bench.Full()
+	o.Strategies = strategyNames()
+	return o
+}
+
+// quickBench returns the options of a quick run with the flags that were given.
+func quickBench(given *pflag.FlagSet) bench.Options {
+	o := bench.Quick()
+	o.Strategies = strategyNames()
+	own := pflag.NewFlagSet("", pflag.ContinueOnError)
+	benchFlags(own, &o)
+	given.Visit(func(f *pflag.Flag) {
+		to := own.Lookup(f.Name)
+		if to == nil {
+			return
+		}
+		// The value was understood once and is understood again.
+		if list, ok := f.Value.(pflag.SliceValue); ok {
+			_ = to.Value.(pflag.SliceValue).Replace(list.GetSlice())
+		} else {
+			_ = to.Value.Set(f.Value.String())
+		}
+	})
+	return o
+}
+
 // strategyNames returns the strategies that this program knows, those first that change least.
 func strategyNames() []string {
 	return slices.SortedFunc(maps.Keys(strategies), func(a, b string) int {
@@ -87,23 +118,15 @@ func strategyNames() []string {
 	})
 }
 
-// benchFlags adds the flags that say what is measured, with the values of o as defaults. The result puts those that were
-// given into options.
-func benchFlags(flags *pflag.FlagSet, o *bench.Options) (apply func(*bench.Options)) {
-	var given []func(*bench.Options)
+// benchFlags adds the flags that say what is measured, for the fields of o, whose values are the defaults.
+func benchFlags(flags *pflag.FlagSet, o *bench.Options) {
 	flags.StringVar(&o.Server, "server", o.Server, "auto (the machine's own, else MySQL is obtained), mysql, mariadb, mariadb-11.8 or mariadb-10.5")
 	flags.StringVar(&o.DSN, "dsn", o.DSN, "measure this server instead: user:password@tcp(host:port)/")
 	flags.BoolVar(&o.Durable, "durable", o.Durable, "the server that is started waits for the disk at every commit")
-	flags.StringSliceVar(&o.Settings, "set", nil, "settings of tmpproxy, such as relay.loops=2")
-	own := []func(*bench.Options){func(to *bench.Options) {
-		to.Server, to.DSN, to.Durable = o.Server, o.DSN, o.Durable
-		to.Settings = nil
-		for _, s := range o.Settings {
-			to.Settings = append(to.Settings, "--"+strings.TrimLeft(s, "-"))
-		}
-	}}
+	flags.StringSliceVar(&o.Settings, "set", o.Settings, "settings of tmpproxy, such as relay.loops=2")
 	flags.IntVar(&o.Rounds, "rounds", o.Rounds, "in each of which every arm works once")
 	flags.DurationVar(&o.Turn, "turn", o.Turn, "how long an arm works in a round")
+	flags.DurationVar(&o.WarmUp, "warm-up", o.WarmUp, "how long an arm works before the first round, at most")
 	flags.StringSliceVar(&o.Workloads, "workloads", o.Workloads, "what is measured")
 	flags.StringSliceVar(&o.Strategies, "strategies", o.Strategies, "of tmpproxy")
 	flags.StringSliceVar(&o.Peers, "peers", o.Peers, "other proxies; empty for none")
@@ -119,36 +142,6 @@ func benchFlags(flags *pflag.FlagSet, o *bench.Options) (apply func(*bench.Optio
 	flags.IntSliceVar(&o.Sessions, "sessions", o.Sessions, "that are idle")
 	flags.IntVar(&o.ResultBytes, "result-bytes", o.ResultBytes, "of the long result")
 	flags.IntVar(&o.BlobBytes, "blob-bytes", o.BlobBytes, "of a large value")
-	for name, take := range map[string]func(to *bench.Options){
-		"rounds":       func(to *bench.Options) { to.Rounds = o.Rounds },
-		"turn":         func(to *bench.Options) { to.Turn = o.Turn },
-		"workloads":    func(to *bench.Options) { to.Workloads = o.Workloads },
-		"strategies":   func(to *bench.Options) { to.Strategies = o.Strategies },
-		"peers":        func(to *bench.Options) { to.Peers = slices.DeleteFunc(o.Peers, func(p string) bool { return p == "" }) },
-		"engines":      func(to *bench.Options) { to.Engines = o.Engines },
-		"rows":         func(to *bench.Options) { to.Rows = o.Rows },
-		"think":        func(to *bench.Options) { to.Thinks = o.Thinks },
-		"rtt":          func(to *bench.Options) { to.RoundTrips = o.RoundTrips },
-		"between":      func(to *bench.Options) { to.Between = o.Between },
-		"objects":      func(to *bench.Options) { to.Objects = o.Objects },
-		"states":       func(to *bench.Options) { to.States = o.States },
-		"connections":  func(to *bench.Options) { to.Connections = o.Connections },
-		"selects":      func(to *bench.Options) { to.Selects = o.Selects },
-		"sessions":     func(to *bench.Options) { to.Sessions = o.Sessions },
-		"result-bytes": func(to *bench.Options) { to.ResultBytes = o.ResultBytes },
-		"blob-bytes":   func(to *bench.Options) { to.BlobBytes = o.BlobBytes },
-	} {
-		given = append(given, func(to *bench.Options) {
-			if flags.Changed(name) {
-				take(to)
-			}
-		})
-	}
-	return func(to *bench.Options) {
-		for _, f := range append(own, given...) {
-			f(to)
-		}
-	}
 }
 
 // An output is where one form of the report goes. It is opened before anything is measured.
