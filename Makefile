@@ -6,14 +6,17 @@
 #               STRATEGY (keep,innodb) and SERVER (mysql,mariadb; also mysql-nobinlog, mariadb-binlog, mariadb-11.8, mariadb-10.5)
 # make demo     shows what the proxy changes on this machine, then goes on until Ctrl-C;
 #               DURATION=20s how long to measure, NONINTERACTIVE=1 end then, SERVER=auto|mysql|mariadb
+# make bench    measures what the proxy gains and costs, for an hour or two, into bench.txt, bench.json and bench.html;
+#               QUICK=1 a few minutes, SERVER=auto|mysql|mariadb, ARGS=... further flags (tmpproxy bench --help)
 
 SHELL := /bin/bash
 GO ?= go
 SERVERS := mysql mariadb mariadb-11.8 mariadb-10.5
+PEERS := haproxy mysqlrouter
 FUZZ_STRATEGIES := keep,innodb
 FUZZ_SERVERS := mysql,mariadb
 
-.PHONY: build test check pure real servers fuzz demo suite
+.PHONY: build test check pure real servers fuzz demo suite bench
 
 build:
 	$(GO) build -o tmpproxy ./cmd/tmpproxy
@@ -33,7 +36,7 @@ real: servers
 	$(GO) test -race -tags realserver -timeout 30m ./tests/...
 
 servers:
-	@for server in $(SERVERS); do tests/server/obtain.sh $$server >/dev/null || exit 1; done
+	@for server in $(SERVERS) $(PEERS); do tests/server/obtain.sh $$server >/dev/null || exit 1; done
 
 fuzz:
 	$(GO) test -count=1 -timeout 0 -v -tags "realserver fuzz" -run '^TestFuzz$$' ./tests/fuzz -duration=$(or $(DURATION),60s) \
@@ -45,3 +48,8 @@ suite:
 
 demo:
 	@$(GO) run ./tests/demo -duration=$(or $(DURATION),20s) -server=$(or $(SERVER),auto)$(if $(NONINTERACTIVE), -noninteractive)
+
+# The program itself, so that Ctrl-C reaches it.
+bench: build
+	./tmpproxy bench --server=$(or $(SERVER),auto)$(if $(QUICK), --quick) --text=bench.txt --json=bench.json --html=bench.html $(ARGS)
+	@cat bench.txt
