@@ -156,6 +156,7 @@ type analysis struct {
 	options    int    // the index of the first token behind the definitions, 0 if there are none
 	query      int    // where in the text AS SELECT begins, 0 if that was not read
 	expression bool   // a column has DEFAULT (..)
+	compact    bool   // ROW_FORMAT is one of those in which InnoDB takes shorter keys only
 	fill       bool   // the parser takes the text only with its gaps filled
 }
 
@@ -444,8 +445,11 @@ func (a *analysis) readOptions() Reason {
 				return ReasonAutoIncrementStart
 			}
 		case a.word(t, "ROW_FORMAT"):
-			if v := value(); a.word(v, "FIXED") || a.word(v, "COMPRESSED") || a.word(v, "PAGE") {
+			switch v := value(); {
+			case a.word(v, "FIXED"), a.word(v, "COMPRESSED"), a.word(v, "PAGE"):
 				a.noConvert = ReasonInnoDBRowFormat
+			case a.word(v, "COMPACT"), a.word(v, "REDUNDANT"):
+				a.compact = true
 			}
 		case a.word(t, "KEY_BLOCK_SIZE"):
 			value()

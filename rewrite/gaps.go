@@ -50,6 +50,7 @@ var gaps = []gap{
 	{placeType, "UUID", argumentNone, "BINARY(16)", 0},
 	{placeType, "INET4", argumentNone, "BINARY(4)", 0},
 	{placeType, "INET6", argumentNone, "BINARY(16)", 0},
+	{placeType, "YEAR", argumentParens, "YEAR", 0},
 	{placeColumn, "REF_SYSTEM_ID", argumentValue, "", 0},
 	{placeColumn, "COMPRESSED", argumentOptional, "", 0},
 	{placeColumn, "WITHOUT SYSTEM VERSIONING", argumentNone, "", 0},
@@ -106,6 +107,7 @@ type view struct {
 	fill     bool // fill gaps
 
 	out     strings.Builder
+	apart   bool // a blank must follow: quotes may be gone
 	place   place
 	depth   int       // of parentheses
 	refused EngineSet // by the gaps that were filled
@@ -124,9 +126,10 @@ func parserText(text []byte, mode Mode, fill bool) (filled string, refused Engin
 	v.out.Grow(len(text))
 	end := 0
 	for i := 0; i < len(v.tokens); {
-		if v.tokens[i].start > end {
+		if v.tokens[i].start > end || v.apart {
 			v.out.WriteByte(' ')
 		}
+		v.apart = false
 		i += v.write(i)
 		end = v.tokens[i-1].end
 	}
@@ -236,6 +239,7 @@ func (v *view) writeCharset(i int) int {
 	v.out.Write(v.bytes(t))
 	v.out.WriteByte(' ')
 	v.out.WriteString(instead)
+	v.apart = true
 	return n + 1
 }
 
@@ -255,6 +259,7 @@ func (v *view) writeGap(i int) int {
 		}
 		if n := v.match(g, i); n > 0 {
 			v.out.WriteString(g.instead)
+			v.apart = true
 			v.refused |= g.refused
 			return n
 		}

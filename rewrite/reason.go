@@ -42,7 +42,7 @@ const (
 	ReasonInnoDBKeyBlockSize
 	ReasonInnoDBAutoIncrement // the AUTO_INCREMENT column is not the first of a key
 	ReasonInnoDBFulltext
-	ReasonInnoDBKeyLength // the engine it is shortens or refuses a key that InnoDB takes
+	ReasonInnoDBKeyLength // a key that the engine and InnoDB may not take alike
 	ReasonMemoryRefuses   // MEMORY, or the engine it is, refuses or ignores it, InnoDB would not
 
 	// About the session.

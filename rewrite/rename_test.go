@@ -11,7 +11,7 @@ func TestRename(t *testing.T) {
 		"CREATE TEMPORARY TABLE /*! t */ (a INT)":                     "",
 		"CREATE TABLE t (a INT)":                                      "",
 		"CREATE OR REPLACE TEMPORARY TABLE t (a INT)":                 "",
-		"DROP TABLE t":                                                "",
+		"DROP TABLE t": "",
 	} {
 		got, ok := Rename([]byte(text), 0, "`d`.`x`")
 		if got != want || ok != (want != "") {

@@ -241,16 +241,26 @@ func (a *analysis) obstacle(tree *ast.CreateTableStmt) Reason {
 	switch {
 	case !indexed:
 		return ReasonInnoDBAutoIncrement
-	case !memory && hasLongKey(tree, a.c.AsSelect):
+	case hasKeyBeyond(a.longestKey(), tree, a.c.AsSelect && !memory):
 		return ReasonInnoDBKeyLength
 	}
 	return ReasonNone
 }
 
-// hasLongKey tells whether a key may be longer than MyISAM and Aria take. MEMORY takes
-// what InnoDB takes. With more, there may be columns besides those that are defined.
-func hasLongKey(tree *ast.CreateTableStmt, more bool) bool {
-	const most = 1000 // bytes
+// longestKey returns how many bytes a key may have that the engine and InnoDB take alike.
+func (a *analysis) longestKey() int {
+	switch {
+	case a.compact:
+		return 767
+	case a.c.Engine == EngineMemory:
+		return 3072
+	}
+	return 1000
+}
+
+// hasKeyBeyond tells whether a key may be longer than most bytes. With more, there may be
+// columns besides those that are defined.
+func hasKeyBeyond(most int, tree *ast.CreateTableStmt, more bool) bool {
 	width := func(name string, prefix int) int {
 		for _, col := range tree.Cols {
 			if col.Name.Name.L != name {
