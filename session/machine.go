@@ -169,7 +169,7 @@ type Machine struct {
 	collation   uint16 // of the login
 	background  background
 	wasNoted    bool // noted is set
-	native      bool // everything is left to the server for good
+	native      bool // everything is left to the server, until the session is reset
 	schemaKnown bool
 
 	known       bool   // the flags tell the present state: no ERR came since that may have changed it

@@ -244,8 +244,10 @@ func (m *Machine) finish(o *Outcome) {
 	case EventReset:
 		if o.Kind != OutcomeErr {
 			m.forget()
+			m.native = false // what it was SET to is gone too
 		}
 	case EventChangeUser:
+		m.native = m.native && o.Kind == OutcomeErr
 		if m.ctx.schema, m.schemaKnown = f.detail.schema, true; o.Kind == OutcomeErr {
 			m.unknownSchema()
 			m.defaults.opaqueCharset = m.defaults.opaqueCharset || f.detail.collation != 0 && rewrite.OpaqueCollation(f.detail.collation)
