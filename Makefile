@@ -2,6 +2,7 @@
 # make test     everything, with real servers that are obtained and started by the tests (tests/server/obtain.sh)
 # make suite    files of MySQL's own test suite and its C API test, through the proxy
 # make servers  only obtains these servers; they are kept in ~/.cache/tmpproxy/servers (TMPPROXY_SERVERS_DIR)
+# make sequences  made-up sequences of statements, directly and through the proxy, the same each time (part of make test)
 # make fuzz     made-up sequences of statements, directly and through the proxy, until DURATION (60s) is over for each
 #               STRATEGY (keep,innodb) and SERVER (mysql,mariadb; also mysql-nobinlog, mariadb-binlog, mariadb-11.8, mariadb-10.5)
 # make demo     shows what the proxy changes on this machine, then goes on until Ctrl-C;
@@ -15,13 +16,14 @@ SERVERS := mysql mariadb mariadb-11.8 mariadb-10.5
 PEERS := haproxy mysqlrouter
 FUZZ_STRATEGIES := keep,innodb
 FUZZ_SERVERS := mysql,mariadb
+SEQUENCES ?= 5000
 
-.PHONY: build test check pure real servers fuzz demo suite bench
+.PHONY: build test check pure real sequences servers fuzz demo suite bench
 
 build:
 	$(GO) build -o tmpproxy ./cmd/tmpproxy
 
-test: check pure real
+test: check pure real sequences
 
 check:
 	@unformatted=$$(gofmt -l .); [ -z "$$unformatted" ] || { echo "gofmt: $$unformatted"; exit 1; }
@@ -37,6 +39,10 @@ real: servers
 
 servers:
 	@for server in $(SERVERS) $(PEERS); do tests/server/obtain.sh $$server >/dev/null || exit 1; done
+
+sequences: servers
+	$(GO) test -count=1 -timeout 60m -v -tags "realserver fuzz" -run '^TestSequences$$' ./tests/fuzz -sequences=$(SEQUENCES) \
+		-strategy=$(FUZZ_STRATEGIES) -server=$(FUZZ_SERVERS) -racedetector=false
 
 fuzz:
 	$(GO) test -count=1 -timeout 0 -v -tags "realserver fuzz" -run '^TestFuzz$$' ./tests/fuzz -duration=$(or $(DURATION),60s) \

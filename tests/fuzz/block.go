@@ -89,7 +89,7 @@ func (g *generator) anything() {
 	case 3:
 		g.query("%s", g.of("SELECT 1", "SELECT DATABASE(), @@autocommit, @@sql_mode, @u", "SELECT * FROM base ORDER BY id", "SELECT * FROM nosuch",
 			"SELECT FROM", "DROP TEMPORARY TABLE nosuch", "garbage t1~", "INSERT INTO base VALUES (1, 1, 'x')", "UPDATE base SET v = v + 1 WHERE id = 1", ";",
-			"-- nothing", "SELECT SLEEP(0.001)", "SHOW TABLES", "SHOW FULL TABLES LIKE 't%'"))
+			"-- nothing", "SELECT SLEEP(0.001)", "KILL QUERY CONNECTION_ID()", "SHOW TABLES", "SHOW FULL TABLES LIKE 't%'"))
 	case 4:
 		g.step(idle, "")
 	default:
@@ -244,7 +244,7 @@ func (g *generator) prepared() {
 	name := g.of("s1", "s2", "s3")
 	if g.percent(30) {
 		text = strings.ReplaceAll(text, "?", fmt.Sprint(g.digit()))
-		g.query("PREPARE %s FROM '%s'", name, strings.ReplaceAll(strings.ReplaceAll(text, `\`, `\\`), "'", "''"))
+		g.prepareText(name, text, false)
 		g.times(3, func(g *generator) {
 			g.anything()
 			g.query("EXECUTE %s", name)
@@ -275,25 +275,31 @@ func (g *generator) prepared() {
 	}
 }
 
-// preparedCycles are cycles all of whose statements are prepared beforehand.
+// preparedCycles are cycles all of whose statements are prepared beforehand, and what may become of prepared statements between.
 func (g *generator) preparedCycles() {
 	number := g.number()
 	x := g.name(number)
 	statements := []string{g.create(number, x), "INSERT INTO " + x + " (a, b) VALUES (3, 4)", "SELECT * FROM " + x + " ORDER BY a, b", g.drop(x)}
-	text := g.percent(30)
-	run := func(g *generator, i int) {
+	text := g.percent(40)
+	prepares := func(g *generator, i int) {
 		if text {
-			g.query("EXECUTE c%d", i)
+			g.prepareText(fmt.Sprintf("c%d", i), statements[i], false)
 		} else {
-			g.step(execute, fmt.Sprintf("c%d", i))
+			g.step(prepare, fmt.Sprintf("c%d %s", i, statements[i]))
 		}
 	}
-	for i, statement := range statements {
-		if text {
-			g.query("PREPARE c%d FROM '%s'", i, strings.ReplaceAll(statement, "'", "''"))
-		} else {
-			g.step(prepare, fmt.Sprintf("c%d %s", i, statement))
+	run := func(g *generator, i int) {
+		switch {
+		case !text:
+			g.step(execute, fmt.Sprintf("c%d", i))
+		case g.percent(10):
+			g.query(g.of("execute C%d", "EXECUTE `c%d`", "EXECUTE c%d USING @u", "/* c */ EXECUTE c%d", "EXECUTE c%[1]d; EXECUTE c%[1]d"), i)
+		default:
+			g.query("EXECUTE c%d", i)
 		}
+	}
+	for i := range statements {
+		prepares(g, i)
 		if i == 0 {
 			run(g, i) // the others need the table to be there
 		}
@@ -302,9 +308,75 @@ func (g *generator) preparedCycles() {
 	first := len(g.steps)
 	for i := range statements {
 		run(g, i)
-		g.times(1, (*generator).anything)
+		if g.percent(20) {
+			g.between(prepares, statements)
+		}
 	}
 	g.repeat(g.steps[first:], g.weighted(2, 3, 3))
+}
+
+// between is what happens while statements are prepared.
+func (g *generator) between(prepares func(*generator, int), statements []string) {
+	i := g.choose(len(statements))
+	name := fmt.Sprintf("c%d", i)
+	switch g.weighted(4, 2, 2, 2, 2, 2, 2, 2, 1, 1, 1) {
+	case 1:
+		g.set()
+	case 2:
+		g.schema()
+	case 3:
+		g.diagnostics()
+	case 4:
+		g.change()
+	case 5:
+		prepares(g, i)
+	case 6:
+		g.prepareText(name, g.of("garbage", "SELECT * FROM nosuch", statements[g.choose(len(statements))]), true)
+	case 7:
+		g.query("%s", g.of("DEALLOCATE PREPARE "+name, "DROP PREPARE "+name))
+		g.step(closeStatement, name)
+	case 8:
+		g.query("CREATE PROCEDURE q~() BEGIN PREPARE %s FROM '%s'; END", name, escaped(statements[g.choose(len(statements))]))
+		g.query("CALL q~()")
+	case 9:
+		g.query("%s", g.of("BEGIN", "COMMIT", "SET autocommit = 0", "SET autocommit = 1", "SAVEPOINT p"))
+	case 10:
+		g.step(g.of(reset, changeUser), "- - lab^")
+		if g.steps[len(g.steps)-1].Verb == reset {
+			g.steps[len(g.steps)-1].Text = ""
+		}
+	default:
+		g.anything()
+	}
+}
+
+func escaped(text string) string {
+	return strings.ReplaceAll(strings.ReplaceAll(text, `\`, `\\`), "'", "''")
+}
+
+// prepareText prepares a statement by a name; often: in one of the rarer forms.
+func (g *generator) prepareText(name, text string, often bool) {
+	if !often && !g.percent(15) {
+		g.query("PREPARE %s FROM '%s'", name, escaped(text))
+		return
+	}
+	switch g.choose(5) {
+	case 0:
+		g.query("SET @v = '%s'", escaped(text))
+		g.query("PREPARE %s FROM @v", name)
+	case 1:
+		g.query("PREPARE %s FROM \"%s\"", name, strings.ReplaceAll(strings.ReplaceAll(text, `\`, `\\`), `"`, `""`))
+	case 2:
+		g.query("prepare  %s from /* c */ '%s'", strings.ToUpper(name), escaped(text))
+	case 3:
+		if g.o.MariaDB {
+			g.query("EXECUTE IMMEDIATE '%s'", escaped(text))
+			return
+		}
+		g.query("PREPARE `%s` FROM '%s'", name, escaped(text))
+	default:
+		g.query("PREPARE %s FROM '%s'", name, escaped(text))
+	}
 }
 
 // permanent is about permanent tables and views of the names.
@@ -406,7 +478,7 @@ func (g *generator) second() {
 func (g *generator) routine() {
 	number := g.number()
 	x := fmt.Sprintf("t%d~", number+1)
-	switch g.weighted(4, 3, 2, 2) {
+	switch g.weighted(4, 3, 2, 2, 2) {
 	case 1:
 		g.query("CREATE FUNCTION f%d~() RETURNS INT %s BEGIN %s RETURN 1; END", number, g.of("DETERMINISTIC MODIFIES SQL DATA", "NOT DETERMINISTIC MODIFIES SQL DATA"), g.of(
 			"INSERT INTO "+x+" (a, b) VALUES (50, 1);", "SET @u = (SELECT COUNT(*) FROM "+x+");", "DROP TEMPORARY TABLE IF EXISTS "+x+";",
@@ -417,6 +489,17 @@ func (g *generator) routine() {
 		g.query("UPDATE base SET v = v + 1")
 	case 3: // one that is called by its parameters
 		g.query("CREATE PROCEDURE p%d~() BEGIN PREPARE s FROM 'SELECT COUNT(*) FROM %s'; EXECUTE s; DEALLOCATE PREPARE s; END", number, x)
+	case 4: // a function that leaves the names alone, and what calls it
+		g.query("CREATE FUNCTION h~() RETURNS INT DETERMINISTIC READS SQL DATA RETURN %s", g.of("7", "(SELECT COUNT(*) FROM base)", "(SELECT MAX(id) FROM base WHERE id < 3)"))
+		g.query("CREATE VIEW v~ AS SELECT id AS a, h~() AS b FROM base")
+		g.query("CREATE TRIGGER g~ BEFORE %s ON base FOR EACH ROW SET @h = %s", g.of("INSERT", "UPDATE"), g.of("h~()", "1"))
+		g.times(4, func(g *generator) {
+			x := g.table()
+			g.times(1, (*generator).cyclesOrUse)
+			g.query("%s", g.of("SELECT * FROM v~ ORDER BY a", "UPDATE base SET v = v + 1", fmt.Sprintf("INSERT INTO %s (a, b) SELECT a + %d, b FROM v~ ORDER BY a", x, g.several()),
+				"SELECT COUNT(*) FROM "+x+" JOIN v~ USING (a)", "SELECT @h", "DROP VIEW v~"))
+		})
+		return
 	default:
 		g.query("CREATE PROCEDURE p%d~() BEGIN %s END", number, g.of(
 			"CREATE TEMPORARY TABLE "+x+" (a INT, b INT) ENGINE=MEMORY; INSERT INTO "+x+" VALUES (1, 1); SELECT * FROM "+x+";",
@@ -545,5 +628,57 @@ func (g *generator) special() {
 	default: // an executable comment hides what a statement is
 		g.query("%s", g.of("/*!50000 DROP TEMPORARY TABLE "+x+" */", "/*!99999 DROP TEMPORARY TABLE "+x+" */ SELECT 1", "SELECT /*!50000 1, */ 2 FROM "+x,
 			"/*M!100000 INSERT INTO "+x+" (a, b) VALUES (1, 1) */", "DROP /*!40005 TEMPORARY */ TABLE IF EXISTS "+x))
+	}
+}
+
+// touching makes permanent tables with protected rows, and triggers and functions behind a view that use the names: the proxy
+// sees none of them.
+func (g *generator) touching() {
+	number := g.number()
+	x := fmt.Sprintf("t%d~", number+1)
+	for _, table := range []string{x, "m~"} {
+		g.query("CREATE TABLE %s (a INT, b INT) ENGINE=%s", table, g.of("MyISAM", "MyISAM", "MEMORY", "InnoDB"))
+		g.query("INSERT INTO %s (a, b) VALUES (900001, 1), (900002, 2)", table)
+	}
+	body := func() string {
+		return g.of(
+			"DROP TEMPORARY TABLE IF EXISTS "+x+";",
+			"CREATE TEMPORARY TABLE IF NOT EXISTS "+x+" (a INT, b INT) ENGINE=MEMORY;",
+			"DROP TEMPORARY TABLE IF EXISTS "+x+"; CREATE TEMPORARY TABLE "+x+" (a INT, b INT) ENGINE=MERGE UNION=(m~) INSERT_METHOD=LAST;",
+			"DROP TEMPORARY TABLE IF EXISTS "+x+"; CREATE TEMPORARY TABLE "+x+" (a INT, b INT) ENGINE=MyISAM;",
+			"INSERT INTO "+x+" (a, b) VALUES (60, 1);",
+			"SET @h = (SELECT COUNT(*) FROM "+x+");",
+		)
+	}
+	g.query("CREATE FUNCTION h~() RETURNS INT DETERMINISTIC MODIFIES SQL DATA BEGIN %s RETURN 1; END", body())
+	g.query("CREATE VIEW v~ AS SELECT id AS a, h~() AS b FROM base")
+	g.query("CREATE TRIGGER g~ BEFORE %s ON base FOR EACH ROW BEGIN %s END", g.of("INSERT", "UPDATE"), body())
+}
+
+// touch is what goes with them. It takes no rows out of permanent tables: no statement drops or empties what is not temporary.
+func (g *generator) touch() {
+	number := g.number()
+	x := fmt.Sprintf("t%d~", number+1)
+	insert := func(g *generator) { g.query("INSERT INTO %s (a, b) VALUES (%d, %d)", x, g.digit(), g.digit()) }
+	switch g.weighted(40, 20, 10, 10, 5, 5) {
+	case 1:
+		g.query("%s", g.of("SELECT * FROM v~ ORDER BY a", "UPDATE base SET v = v + 1", "INSERT INTO base VALUES (4, 4, 'four')", "INSERT INTO "+x+" (a, b) SELECT a + 50, b FROM v~"))
+	case 2:
+		g.query("%s", g.of("BEGIN", "COMMIT", "SET autocommit = 0", "SET autocommit = 1", "ROLLBACK", "SAVEPOINT p"))
+	case 3:
+		g.query("%s", g.of("SHOW WARNINGS", "SELECT ROW_COUNT()", "SELECT @@warning_count"))
+	case 4:
+		g.step(idle, "")
+	case 5:
+		g.query("SELECT * FROM %s ORDER BY a, b", x)
+	default:
+		first := len(g.steps)
+		g.query("CREATE TEMPORARY TABLE %s %s", x, g.own[number])
+		g.times(2, insert)
+		if g.percent(30) {
+			g.query("%s", g.of("SELECT * FROM v~ ORDER BY a", "UPDATE base SET v = v + 1", "INSERT INTO base VALUES (5, 5, 'five')"))
+		}
+		g.query("%s", g.of("DROP TEMPORARY TABLE ", "DROP TEMPORARY TABLE IF EXISTS ")+x)
+		g.repeat(g.steps[first:], g.weighted(3, 3, 4, 1))
 	}
 }

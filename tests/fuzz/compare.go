@@ -40,6 +40,7 @@ type side struct {
 	text            string            // of the present step, in upper case; of an execution that of its statement
 	sent            []string          // statements whose replies are out
 	texts           map[string]string // of prepared statements by their names
+	assigned        string            // the text in a variable, to be prepared
 	direct, proxied uint16            // last status flags
 	kept            bool              // the list of warnings is one that statements since have left alone
 	warned          bool              // the lists of warnings are known to differ
@@ -52,6 +53,30 @@ type side struct {
 	gaps            bool              // its values are known to differ
 	unsafe          bool              // a statement was unsafe to be logged as a statement
 	readOnce        bool              // SET TRANSACTION READ ONLY was given
+}
+
+// protected are the rows that a sequence that touches names leaves alone.
+var protected = regexp.MustCompile(`"90000\d"`)
+
+// Protected compares the outcomes of a sequence that touches names: every protected row has to be there, and the connections.
+func Protected(server, strategy string, direct, proxied *outcome) Verdict {
+	j := &judge{server: server, strategy: strategy, known: map[string]int{}, sides: map[string]*side{}}
+	v := Verdict{Known: j.known, Codes: direct.codes(), Compared: len(direct.events)}
+	rows := func(o *outcome) (list []string) {
+		for i := range o.events {
+			if f := o.events[i].failure; f != "" {
+				list = append(list, f)
+			}
+		}
+		for _, line := range o.state {
+			if protected.MatchString(line) {
+				list = append(list, line)
+			}
+		}
+		return list
+	}
+	v.Unexplained = j.state(rows(direct), rows(proxied))
+	return v
 }
 
 // Compare compares the outcomes of a sequence.
@@ -229,11 +254,7 @@ func (s *side) begin(step *differential.Step) {
 		s.text, s.sent = s.sent[0], s.sent[1:]
 	case query:
 		s.text = strings.ToUpper(step.Text)
-		if m := preparesText.FindStringSubmatch(s.text); m != nil {
-			s.texts["TEXT "+m[1]] = m[2]
-		} else if m := executesText.FindStringSubmatch(s.text); m != nil {
-			s.text += " " + s.texts["TEXT "+m[1]]
-		}
+		s.prepare()
 	case prepare:
 		s.texts[word] = strings.ToUpper(rest)
 		s.text = ""
@@ -241,6 +262,28 @@ func (s *side) begin(step *differential.Step) {
 		s.text = s.texts[word]
 	default:
 		s.text = ""
+	}
+}
+
+// prepare keeps the texts of statements that are prepared by name, and adds them to those that execute them.
+func (s *side) prepare() {
+	if m := assignsText.FindStringSubmatch(s.text); m != nil {
+		s.assigned = m[1]
+		return
+	}
+	if m := preparesText.FindStringSubmatch(s.text); m != nil {
+		name, text := "TEXT "+m[2], m[3]
+		if strings.HasPrefix(text, "@") {
+			text = s.assigned
+		}
+		if m[1] != "" { // in a routine, which is not known to run
+			text = s.texts[name] + " " + text
+		}
+		s.texts[name] = strings.Trim(text, `'"`)
+		return
+	}
+	for _, m := range executesText.FindAllStringSubmatch(s.text, -1) {
+		s.text += " " + s.texts["TEXT "+m[1]]
 	}
 }
 
@@ -256,8 +299,9 @@ var (
 	leavesGaps       = regexp.MustCompile(`(?s)\b(INSERT|REPLACE)\b.*(SELECT|IGNORE|DUPLICATE)|\b(CALL|EXECUTE|LOAD)\b`)
 	isRollback       = regexp.MustCompile(`(^|;)\s*(XA )?ROLLBACK\b`)
 	unsafe           = regexp.MustCompile(`\b(LOAD|SELECT|CALL|EXECUTE|LIMIT)\b|@`)
-	preparesText     = regexp.MustCompile(`(?s)^PREPARE (\w+) FROM '(.*)'$`)
-	executesText     = regexp.MustCompile(`^EXECUTE (\w+)$`)
+	preparesText     = regexp.MustCompile(`(?s)^(.*?)\bPREPARE\s+` + "`?(\\w+)`?" + `\s+FROM\s+(.*)$`)
+	executesText     = regexp.MustCompile(`\bEXECUTE\s+` + "`?(\\w+)`?")
+	assignsText      = regexp.MustCompile(`(?s)^SET @V = '(.*)'$`)
 	oneShotRead      = regexp.MustCompile(`SET TRANSACTION.*READ ONLY|@@TRANSACTION_READ_ONLY|@@TX_READ_ONLY|CALL|EXECUTE`)
 )
 

@@ -42,6 +42,19 @@ func flags(f uint16) rawclient.Reply {
 	return reply(r)
 }
 
+// executed is a result set with or without its column definitions.
+func executed(definitions bool) rawclient.Reply {
+	r := rawclient.Result{ColumnCount: 1, Metadata: new(byte), Rows: [][]byte{{0, 0, 5}}, End: &rawclient.OK{Header: 0xfe, Status: 2}}
+	packets := 3
+	if definitions {
+		*r.Metadata, r.Columns = 1, []rawclient.Column{{Name: "a"}}
+		packets++
+	}
+	p := reply(r)
+	p.Packets = packets
+	return p
+}
+
 func info(text string) rawclient.Reply {
 	r := rawclient.Result{End: &rawclient.OK{Status: 2}}
 	if text != "" {
@@ -99,6 +112,8 @@ func TestCompare(t *testing.T) {
 		{"mysql", "keep", "", []exchange{{"DROP TEMPORARY TABLE t1", ok(0x201, 0), ok(0, 0)}}},
 		{"mysql", "keep", "set-transaction", []exchange{{"DROP TEMPORARY TABLE t1", ok(1, 0), ok(0, 0)}, {"SET TRANSACTION READ ONLY", refuses(1568, "no"), ok(0, 0)}}},
 		{"mysql", "keep", "", []exchange{same("DROP TEMPORARY TABLE t1", ok(1, 0)), {"SET TRANSACTION READ ONLY", refuses(1568, "no"), ok(1, 0)}}},
+		{"mysql", "keep", "set-transaction", []exchange{{"INSERT INTO t1 VALUES (1)", ok(0, 0), ok(1, 0)}, {"CREATE TEMPORARY TABLE t1 (a INT)", refuses(1792, "no"), ok(1, 0)}}},
+		{"mysql", "keep", "", []exchange{same("INSERT INTO t1 VALUES (1)", ok(1, 0)), {"CREATE TEMPORARY TABLE t1 (a INT)", refuses(1792, "no"), ok(1, 0)}}},
 		{"mysql", "keep", "rollback-warnings", []exchange{{"ROLLBACK", ok(2, 1), ok(2, 0)}}},
 		{"mysql", "keep", "", []exchange{{"COMMIT WORK", ok(2, 1), ok(3, 0)}}},
 		{"mysql", "keep", "listed-warnings", []exchange{{"ROLLBACK", ok(2, 1), ok(2, 0)}, {"SHOW WARNINGS", selects("1752"), selects()}}},
@@ -116,6 +131,10 @@ func TestCompare(t *testing.T) {
 		{"mysql", "keep", "deprecated-engines-mix", []exchange{{text: "@send INSERT INTO base VALUES (1)"}, {text: "@send SELECT 1"}, {"@receive", ok(2, 1), ok(2, 0)}}},
 		{"mysql", "keep", "", []exchange{{text: "@send INSERT INTO base VALUES (1)"}, {text: "@send SELECT 1"}, same("@receive", ok(2, 1)), {"@receive", ok(2, 1), ok(2, 0)}}},
 		{"mariadb", "keep", "", []exchange{{"INSERT INTO base VALUES (1)", ok(2, 1), ok(2, 0)}}},
+		{"mariadb", "keep", "column-definitions", []exchange{same("@prepare s SELECT a FROM t1", ok(2, 0)), {"@execute s", executed(true), executed(false)}}},
+		{"mariadb", "keep", "", []exchange{same("@prepare s SELECT a FROM t1", ok(2, 0)), {"@execute s", executed(false), executed(true)}}},
+		{"mariadb", "keep", "", []exchange{{"SELECT a FROM t1", executed(true), executed(false)}}},
+		{"mysql", "keep", "", []exchange{same("@prepare s SELECT a FROM t1", ok(2, 0)), {"@execute s", executed(true), executed(false)}}},
 		{"mysql", "keep", "transaction-state", []exchange{{"CREATE TEMPORARY TABLE t1 (a INT)", told("\x05\t\b________"), told("")}}},
 		{"mysql", "keep", "", []exchange{{"CREATE TEMPORARY TABLE t1 (a INT)", told("\x02\x01\x011"), told("")}}},
 		{"mariadb", "keep", "syntax-error-text", []exchange{{"SELECT FROM; DROP TABLE t1", refuses(1064, "syntax near 'FROM; DROP TABLE t1' at line 1"), refuses(1064, "syntax near 'FROM' at line 1")}}},
@@ -187,6 +206,26 @@ func TestCompareEnds(t *testing.T) {
 	v = compare("mysql", "keep", []exchange{{"ROLLBACK", ok(2, 1), ok(2, 0)}, {"SELECT * FROM t1", selects("1"), selects()}})
 	if v.Compared != 2 || len(v.Unexplained) == 0 {
 		t.Errorf("%+v", v)
+	}
+}
+
+// TestProtected has protected rows, others and a connection differ.
+func TestProtected(t *testing.T) {
+	row := func(n string) string { return "`lab`.`t1` [\"" + n + "\" \"1\"]" }
+	step := &differential.Step{Conn: "a", Verb: query, Text: "SELECT 1"}
+	for name, c := range map[string]struct {
+		proxied outcome
+		found   bool
+	}{
+		"same":        {outcome{state: []string{row("900001"), row("7")}}, false},
+		"another row": {outcome{state: []string{row("900001")}, events: []event{{step: step, reply: selects("1")}}}, false},
+		"lost":        {outcome{state: []string{row("7")}}, true},
+		"ended":       {outcome{state: []string{row("900001")}, events: []event{{step: step, failure: "the connection has ended"}}}, true},
+	} {
+		v := Protected("mysql", "keep", &outcome{state: []string{row("900001"), row("7")}}, &c.proxied)
+		if found := len(v.Unexplained) > 0; found != c.found {
+			t.Errorf("%s: %v", name, v.Unexplained)
+		}
 	}
 }
 

@@ -28,7 +28,7 @@ import (
 )
 
 // sequencesPerRun is how many sequences a server and a strategy get when no duration is given.
-const sequencesPerRun = 300
+const sequencesPerRun = 5000
 
 var (
 	duration   = flag.Duration("duration", 0, "how long to fuzz each server and strategy; 0: a fixed number of sequences")
@@ -99,6 +99,26 @@ func TestFuzz(t *testing.T) {
 			s := startServer(t, flavour)
 			for _, strategy := range strings.Split(*strategies, ",") {
 				t.Run(strategy, func(t *testing.T) { fuzz(t, s, flavour, strategy) })
+			}
+		})
+	}
+}
+
+// TestSequences runs sequences that are the same each time.
+func TestSequences(t *testing.T) {
+	for _, flavour := range strings.Split(*servers, ",") {
+		t.Run(flavour, func(t *testing.T) {
+			s := startServer(t, flavour)
+			for _, strategy := range strings.Split(*strategies, ",") {
+				t.Run(strategy, func(t *testing.T) {
+					c := withProxies(t, s, flavour, strategy)
+					c.fixed = true
+					c.run()
+					c.report(t)
+					if n := c.sequences.Load(); n != int64(*sequences) && len(c.errors) == 0 {
+						t.Errorf("ran %d sequences", n)
+					}
+				})
 			}
 		})
 	}
@@ -184,7 +204,9 @@ var proxies = [][]string{
 	{"TMPPROXY_REWRITE_FIDELITY=strict"},
 }
 
-func fuzz(t *testing.T, s *server.Server, flavour, strategy string) {
+// withProxies returns the campaign of a server and a strategy, and starts the proxies for it.
+func withProxies(t *testing.T, s *server.Server, flavour, strategy string) *campaign {
+	t.Helper()
 	var running []*process.Process
 	var addresses []string
 	for _, own := range proxies {
@@ -193,29 +215,42 @@ func fuzz(t *testing.T, s *server.Server, flavour, strategy string) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		defer func() {
+		t.Cleanup(func() {
 			if err := p.Stop(); err != nil {
 				t.Error(err)
 			}
-		}()
+		})
 		running, addresses = append(running, p), append(addresses, p.Address)
 	}
 	c := newCampaign(s, addresses, flavour, strategy, int64(*sequences))
+	c.proxies = running
+	return c
+}
+
+func fuzz(t *testing.T, s *server.Server, flavour, strategy string) {
+	c := withProxies(t, s, flavour, strategy)
 	if *replay != "" {
 		c.replay(t)
 		return
 	}
 	if *duration > 0 {
-		c.wanted, c.until = 1<<62, time.Now().Add(*duration)
+		c.wanted.Store(1 << 62)
+		c.until = time.Now().Add(*duration)
 	}
 	c.run()
+	c.report(t)
+}
+
+// report tells what came of the campaign, and has the test fail if it found anything.
+func (c *campaign) report(t *testing.T) {
+	t.Helper()
 	took := time.Since(c.began)
 	counts := map[string]float64{}
-	for _, p := range running {
+	for _, p := range c.proxies {
 		addMetrics(t, p, counts)
 	}
 	t.Logf("%s, %s: %d sequences, %d statements, %.0f sequences a second, %.0f reuses per 1000 sequences, %d findings",
-		flavour, strategy, c.sequences.Load(), c.statements.Load(), float64(c.sequences.Load())/took.Seconds(),
+		c.flavour, c.strategy, c.sequences.Load(), c.statements.Load(), float64(c.sequences.Load())/took.Seconds(),
 		1000*counts["tmpproxy_reuses_total"]/float64(max(1, c.sequences.Load())), len(c.findings))
 	t.Logf("compared %.1f%% of the steps; known differences: %s", 100*float64(c.compared.Load())/float64(max(1, c.steps.Load())), list(c.known))
 	for _, name := range slices.Sorted(maps.Keys(counts)) {
@@ -229,7 +264,7 @@ func fuzz(t *testing.T, s *server.Server, flavour, strategy string) {
 	for _, err := range c.errors {
 		t.Error(err)
 	}
-	if strategy != "native" && counts["tmpproxy_reuses_total"] == 0 {
+	if c.strategy != "native" && counts["tmpproxy_reuses_total"] == 0 {
 		t.Error("no table was ever reused")
 	}
 }
@@ -295,9 +330,11 @@ func addMetrics(t *testing.T, p *process.Process, counts map[string]float64) {
 type campaign struct {
 	server                *server.Server
 	addresses             []string // of proxies
+	proxies               []*process.Process
+	fixed                 bool // the sequences are the same each time
 	flavour, strategy     string
 	began, until          time.Time
-	wanted                int64
+	wanted                atomic.Int64 // sequences
 	sequences, statements atomic.Int64
 	steps, compared       atomic.Int64
 
@@ -308,10 +345,12 @@ type campaign struct {
 }
 
 func newCampaign(s *server.Server, addresses []string, flavour, strategy string, wanted int64) *campaign {
-	return &campaign{
-		server: s, addresses: addresses, flavour: flavour, strategy: strategy, began: time.Now(), wanted: wanted,
+	c := &campaign{
+		server: s, addresses: addresses, flavour: flavour, strategy: strategy, began: time.Now(),
 		known: map[string]int{}, findings: map[string]*finding{},
 	}
+	c.wanted.Store(wanted)
+	return c
 }
 
 // run has several workers run sequences until there were as many as wanted, or the time is over.
@@ -363,14 +402,14 @@ func signature(differences []differential.Difference) string {
 }
 
 func (c *campaign) over() bool {
-	return c.sequences.Load() >= c.wanted || !c.until.IsZero() && time.Now().After(c.until)
+	return c.sequences.Load() >= c.wanted.Load() || !c.until.IsZero() && time.Now().After(c.until)
 }
 
 func (c *campaign) fail(err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.errors = append(c.errors, err)
-	c.wanted = 0
+	c.wanted.Store(0)
 }
 
 // work runs sequences until the campaign is over.
@@ -381,9 +420,17 @@ func (c *campaign) work(n int) {
 		return
 	}
 	defer r.Close()
-	sequences := Generate(Options{MariaDB: c.server.Kind.IsMariaDB(), Converts: c.strategy == "innodb"})
+	made := Generate(Options{MariaDB: c.server.Kind.IsMariaDB(), Converts: c.strategy == "innodb"})
+	if c.fixed {
+		for i := n; i < *sequences && !c.over(); i += *workers {
+			w := &worker{campaign: c, runner: r}
+			w.look(made.Example(i))
+			w.reduce()
+		}
+		return
+	}
 	for !c.over() {
-		w := &worker{campaign: c, runner: r, sequences: sequences}
+		w := &worker{campaign: c, runner: r, made: made}
 		c.check(w)
 	}
 }
@@ -392,7 +439,7 @@ func (c *campaign) work(n int) {
 type worker struct {
 	*campaign
 	runner    *Runner
-	sequences *rapid.Generator[*Sequence]
+	made      *rapid.Generator[*Sequence]
 	signature string
 	smallest  *Sequence
 	verdict   Verdict
@@ -407,6 +454,11 @@ func (c *campaign) check(w *worker) {
 		rapid.Check(r, w.property)
 	}()
 	<-done
+	w.reduce()
+}
+
+// reduce makes the sequence that was found as short as it can.
+func (w *worker) reduce() {
 	w.runner.Fresh = false
 	if w.smallest == nil {
 		return
@@ -414,10 +466,10 @@ func (c *campaign) check(w *worker) {
 	w.runner.Fresh = true
 	smallest, verdict, sure := reduce(w.smallest, w.verdict, w.shows)
 	w.runner.Fresh = false
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	f := c.findings[w.signature]
-	f.script, f.steps = smallest.Script(c.flavour, c.strategy, verdict.Codes), len(smallest.Steps)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	f := w.findings[w.signature]
+	f.script, f.steps = smallest.Script(w.flavour, w.strategy, verdict.Codes), len(smallest.Steps)
 	f.differences, f.flaky = verdict.Unexplained, !sure
 }
 
@@ -425,10 +477,16 @@ func (w *worker) property(t *rapid.T) {
 	if w.signature == "" && w.over() {
 		return
 	}
-	s := w.sequences.Draw(t, "sequence")
+	if w.look(w.made.Draw(t, "sequence")) {
+		t.Fatalf("%s", w.signature)
+	}
+}
+
+// look runs a sequence and tells whether it shows a difference that is new, or the one that the worker has found before.
+func (w *worker) look(s *Sequence) bool {
 	v, ok := w.run(s)
 	if !ok || len(v.Unexplained) == 0 {
-		return
+		return false
 	}
 	found := signature(v.Unexplained)
 	if w.signature == "" {
@@ -441,15 +499,15 @@ func (w *worker) property(t *rapid.T) {
 		}
 		w.mu.Unlock()
 		if f != nil {
-			return
+			return false
 		}
 		w.signature = found
 		w.runner.Fresh = true
 	} else if found != w.signature {
-		return
+		return false
 	}
 	w.smallest, w.verdict = s, v
-	t.Fatalf("%s", found)
+	return true
 }
 
 // run runs a sequence and compares; false: it could not be run.
@@ -459,11 +517,18 @@ func (w *worker) run(s *Sequence) (Verdict, bool) {
 		w.fail(fmt.Errorf("%w\n%s", err, s.Script(w.flavour, w.strategy, nil)))
 		return Verdict{}, false
 	}
-	v := Compare(w.flavour, w.strategy, direct, proxied)
+	v := w.judge(s, direct, proxied)
 	if w.signature == "" {
 		w.count(s, v)
 	}
 	return v, true
+}
+
+func (c *campaign) judge(s *Sequence, direct, proxied *outcome) Verdict {
+	if s.Touches {
+		return Protected(c.flavour, c.strategy, direct, proxied)
+	}
+	return Compare(c.flavour, c.strategy, direct, proxied)
 }
 
 func (w *worker) count(s *Sequence, v Verdict) {
@@ -484,7 +549,7 @@ func (w *worker) shows(s *Sequence) (Verdict, bool) {
 	if err != nil {
 		return Verdict{}, false
 	}
-	v := Compare(w.flavour, w.strategy, direct, proxied)
+	v := w.judge(s, direct, proxied)
 	return v, len(v.Unexplained) > 0 && signature(v.Unexplained) == w.signature
 }
 

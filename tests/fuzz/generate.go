@@ -37,9 +37,18 @@ func Generate(o Options) *rapid.Generator[*Sequence] {
 		for i := range g.own {
 			g.own[i] = g.definition()
 		}
+		if g.percent(4) {
+			s.Touches, s.Outside = true, false
+			g.touching()
+			s.Steps = g.steps
+		}
 		block := rapid.Custom(func(t *rapid.T) []differential.Step {
 			b := &generator{t: t, o: o, own: g.own}
-			b.block()
+			if s.Touches {
+				b.touch()
+			} else {
+				b.block()
+			}
 			return b.steps
 		})
 		for _, steps := range rapid.SliceOfN(block, 5, 20).Draw(t, "blocks") {
@@ -197,7 +206,11 @@ func (g *generator) definition() string {
 // create is a CREATE TEMPORARY TABLE of a table.
 func (g *generator) create(number int, name string) string {
 	head := "CREATE TEMPORARY TABLE "
-	switch g.weighted(60, 20, 2, 2, 2, 2, 1) {
+	replaces := 2
+	if g.o.MariaDB {
+		replaces = 6
+	}
+	switch g.weighted(60, 20, 2, replaces, 2, 2, 1) {
 	case 1:
 		head = "CREATE TEMPORARY TABLE IF NOT EXISTS "
 	case 2:

@@ -50,5 +50,5 @@ func reduce(s *Sequence, v Verdict, shows func(*Sequence) (Verdict, bool)) (smal
 
 // with returns the same sequence with other steps.
 func (s *Sequence) with(steps []differential.Step) *Sequence {
-	return &Sequence{Steps: steps, Client: s.Client, Outside: s.Outside}
+	return &Sequence{Steps: steps, Client: s.Client, Outside: s.Outside, Touches: s.Touches}
 }

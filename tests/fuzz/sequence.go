@@ -18,6 +18,7 @@ type Sequence struct {
 	Steps   []differential.Step
 	Client  string // what the connections negotiate: a key of clients
 	Outside bool   // b goes to the server itself
+	Touches bool   // triggers and functions of views use the names, as the proxy trusts them not to: only protected rows are compared
 }
 
 // The verbs of steps, which are those of scripts.
@@ -72,6 +73,9 @@ func (s *Sequence) Script(server, strategy string, codes []uint16) string {
 	}
 	if s.Outside {
 		b.WriteString("# b is connected to the server itself\n")
+	}
+	if s.Touches {
+		b.WriteString("# only the rows of permanent tables count\n")
 	}
 	b.WriteString("run:\n" + text)
 	return b.String()
