@@ -27,6 +27,7 @@ const (
 	ReasonPartition
 	ReasonEngine             // an engine with rows that are not its own, or unknown
 	ReasonMyISAM             // MyISAM kept on MySQL: its TRUNCATE costs more than the cycle
+	ReasonAriaAutoIncrement  // Aria kept with an AUTO_INCREMENT column: TRUNCATE does not begin at 1 again
 	ReasonOption             // a table option that is not on the list of harmless ones
 	ReasonAutoIncrementStart // AUTO_INCREMENT=n, n > 1
 	ReasonUnion
@@ -81,6 +82,7 @@ var reasonNames = [...]string{
 	ReasonPartition:           "partition",
 	ReasonEngine:              "engine",
 	ReasonMyISAM:              "myisam",
+	ReasonAriaAutoIncrement:   "aria_auto_increment",
 	ReasonOption:              "option",
 	ReasonAutoIncrementStart:  "auto_increment_start",
 	ReasonUnion:               "union",

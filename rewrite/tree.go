@@ -34,6 +34,9 @@ func (a *analysis) judge() {
 	if c.Engine == EngineMyISAM && a.mode&MariaDB == 0 {
 		c.Keep = Variant{Reason: ReasonMyISAM}
 	}
+	if c.Engine == EngineAria && c.AutoIncrement {
+		c.Keep = Variant{Reason: ReasonAriaAutoIncrement}
+	}
 	if !c.Converted {
 		return
 	}
