@@ -160,8 +160,9 @@ func (m *Machine) diagnose(o *Outcome) {
 			m.plain = isPlain(o, s) && !m.lingering && m.owed == owedNothing
 		}
 	default:
-		m.owed, m.lingering = owedNothing, false
-		m.plain = isPlain(o, s)
+		// On MariaDB a packet, or a routine, may end with a statement that left the warnings of one before it alone.
+		m.owed, m.lingering = owedNothing, m.server.MariaDB && (s.Multi || f.opaque)
+		m.plain = isPlain(o, s) && !m.lingering
 	}
 }
 
