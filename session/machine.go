@@ -38,6 +38,7 @@ type phase uint8
 const (
 	atRest         phase = iota
 	atForward            // the client's own command
+	atAsk                // a statement of ours that does nothing: its OK tells the flags
 	atSettle             // a DROP of ours
 	atCommit             // the COMMIT behind it
 	atCreate             // the spliced CREATE
@@ -98,6 +99,7 @@ type flow struct {
 	replaying   bool    // it restores diagnostics
 	flush       bool    // dirty parked tables are emptied first: there will be no occasion soon
 	blocked     bool    // the table is not ours any more: no TRUNCATE
+	asked       bool    // the flags were asked for
 	exposes     bool    // it may run what cannot be seen: see table.exposed
 	opaque      bool    // what it does cannot be seen
 	taintAll    bool    // afterwards no live table can be trusted
@@ -335,10 +337,12 @@ func (m *Machine) advance() Step {
 		f.phase = atCommit
 		return Step{Kind: StepInject, SQL: commitSQL, Class: ClassSettle}
 	}
-	for _, t := range m.tables {
-		if t.settle {
-			return m.inject(atSettle, dropSQL(t.key), ClassSettle, t)
+	if t := m.marked(); t != nil {
+		if m.mustAsk() {
+			f.asked = true
+			return m.inject(atAsk, askSQL, ClassSettle, t)
 		}
+		return m.inject(atSettle, dropSQL(t.key), ClassSettle, t)
 	}
 	if step, ok := m.preserve(); ok {
 		return step
@@ -402,6 +406,8 @@ func (m *Machine) Next(o *Outcome) Step {
 	case atForward:
 		m.finish(o)
 		return m.over(StepDone)
+	case atAsk:
+		m.ours(o)
 	case atSettle:
 		return m.settled(o)
 	case atCommit:
@@ -460,8 +466,17 @@ func (m *Machine) settled(o *Outcome) Step {
 // outside says whether the client's command is one that may fail inside a transaction, while none is known to be open. With
 // autocommit off a settle before it has to be followed by a COMMIT, even if more than quiet allows was said before.
 func (m *Machine) outside() bool {
-	const verbs = 1<<rewrite.VerbSet | 1<<rewrite.VerbXABegin | routineVerbs
-	return m.known && m.status&statusInTrans == 0 && !m.oneShot && m.flow.statement.Verbs&verbs != 0
+	return m.known && m.status&statusInTrans == 0 && !m.oneShot && m.flow.statement.Verbs&outsideVerbs != 0
+}
+
+// outsideVerbs may fail inside a transaction.
+const outsideVerbs = 1<<rewrite.VerbSet | 1<<rewrite.VerbXABegin | routineVerbs
+
+// mustAsk says whether it has to be found out, before a settle that may open a transaction, whether there is one already: an
+// ERR came before, and the client's command may fail in one.
+func (m *Machine) mustAsk() bool {
+	f := &m.flow
+	return !m.known && !f.asked && m.status&statusAutocommit == 0 && f.statement.Verbs&outsideVerbs != 0
 }
 
 // opened says whether a statement of ours has opened a transaction, which it does with autocommit off.

@@ -601,7 +601,7 @@ func (w *world) ours(step Step, c command) string {
 		if r := s.temps()[k]; r == nil || r.engine == "MERGE" {
 			return fmt.Sprintf("P4: TRUNCATE of ours would not empty the table %v that was made through us", k)
 		}
-	case opShowCreate, opShowCreateView:
+	case opShowCreate, opShowCreateView, opDo:
 	case opDropTable:
 		if !st.temporary {
 			return "ours: DROP without TEMPORARY"

@@ -265,6 +265,7 @@ func (t *table) clear() {
 const (
 	ours      = "/* tmpproxy */ "
 	commitSQL = ours + "COMMIT AND NO CHAIN NO RELEASE"
+	askSQL    = ours + "DO 0"
 )
 
 func dropSQL(k Key) string     { return ours + "DROP TEMPORARY TABLE " + quoted(k) }
