@@ -2,7 +2,7 @@
 # make test     everything, with real servers that are obtained and started by the tests (tests/server/obtain.sh)
 # make suite    files of MySQL's own test suite and its C API test, through the proxy
 # make servers  only obtains these servers; they are kept in ~/.cache/tmpproxy/servers (TMPPROXY_SERVERS_DIR)
-# make sequences  made-up sequences of statements, directly and through the proxy, the same each time (part of make test)
+# make sequences  made-up sequences of statements, directly and through the proxy, the same each time
 # make fuzz     made-up sequences of statements, directly and through the proxy, until DURATION (60s) is over for each
 #               STRATEGY (keep,innodb) and SERVER (mysql,mariadb; also mysql-nobinlog, mariadb-binlog, mariadb-11.8, mariadb-10.5)
 # make demo     shows what the proxy changes on this machine, then goes on until Ctrl-C;
@@ -23,7 +23,7 @@ SEQUENCES ?= 5000
 build:
 	$(GO) build -o tmpproxy ./cmd/tmpproxy
 
-test: check pure real sequences
+test: check pure real
 
 check:
 	@unformatted=$$(gofmt -l .); [ -z "$$unformatted" ] || { echo "gofmt: $$unformatted"; exit 1; }

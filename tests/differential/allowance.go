@@ -178,6 +178,27 @@ func init() {
 			Match:  whole,
 			Reason: "another session's ALTER DATABASE is noticed when the proxy next creates the table",
 		},
+		"column-definitions": {
+			Servers: mariadbs,
+			Match:   columnDefinitions,
+			Reason:  "a client that caches column definitions gets those of a prepared statement again when its table was made anew",
+		},
+		"statement-id": {
+			Servers: []string{"mysql", "mysql-nobinlog"},
+			Match:   func(d *Difference) bool { return d.Path == "prepared.id" },
+			Reason:  "MySQL prepares a statement again, which takes one more id, when its table was made anew",
+		},
+		"found-rows": {
+			Servers: mariadbs,
+			Match:   func(d *Difference) bool { return strings.Contains(d.DirectEvent.Text(), "FOUND_ROWS") && data(d) },
+			Reason:  "how a subquery is run depends on the engine, and on whether its table was just made or was emptied; FOUND_ROWS() tells",
+		},
+		"duplicate-index": {
+			Strategies: []string{"innodb"},
+			Servers:    []string{"mysql", "mysql-nobinlog"},
+			Match:      duplicateIndex,
+			Reason:     "an index over the same columns as another one gives note 1831; in MEMORY one may be a hash and the other a tree",
+		},
 		"command-counters": {
 			Match:  data,
 			Reason: "Com_ and Handler_ counters count what reaches the server",
@@ -302,6 +323,34 @@ func planMetadata(d *Difference) bool {
 	const keys = 0x0008 | mysql.PART_KEY_FLAG
 	direct, proxied, ok := numbers(d)
 	return ok && strings.HasSuffix(d.Path, ".flags") && (direct^proxied)&^keys == 0
+}
+
+var mariadbs = []string{"mariadb", "mariadb-binlog", "mariadb-10.5", "mariadb-11.8"}
+
+var ofResult = regexp.MustCompile(`^(result\[\d+\])\.(metadata$|column\[)`)
+
+// columnDefinitions matches the definitions of an execution's result that were left out as the client has them.
+func columnDefinitions(d *Difference) bool {
+	if d.Step().Verb != "execute" {
+		return false
+	}
+	result := "result[0]"
+	if m := ofResult.FindStringSubmatch(d.Path); m != nil {
+		result = m[1]
+	} else if d.Path != "packets" {
+		return false
+	}
+	sent, _ := d.DirectEvent.Value(result + ".metadata")
+	kept, _ := d.ProxiedEvent.Value(result + ".metadata")
+	return sent == "1" && kept == "0" && (!strings.Contains(d.Path, "column[") || d.Proxied == absent)
+}
+
+// duplicateIndex matches the number of warnings, also in the text of an OK, and the list.
+func duplicateIndex(d *Difference) bool {
+	if strings.HasSuffix(d.Path, ".info") {
+		return warningsInInfo.ReplaceAllString(d.Direct, "") == warningsInInfo.ReplaceAllString(d.Proxied, "")
+	}
+	return warningsDiffer(d, "1831")
 }
 
 // numbers returns the two values of a field of flags.

@@ -51,6 +51,7 @@ type side struct {
 	partial         bool              // a statement of several rows has failed
 	generates       bool              // there was an AUTO_INCREMENT column
 	gaps            bool              // its values are known to differ
+	subquery        bool              // the last statement that may have set FOUND_ROWS() had a subquery, or may have had one
 	unsafe          bool              // a statement was unsafe to be logged as a statement
 	readOnce        bool              // SET TRANSACTION READ ONLY was given
 }
@@ -302,6 +303,8 @@ var (
 	preparesText     = regexp.MustCompile(`(?s)^(.*?)\bPREPARE\s+` + "`?(\\w+)`?" + `\s+FROM\s+(.*)$`)
 	executesText     = regexp.MustCompile(`\bEXECUTE\s+` + "`?(\\w+)`?")
 	assignsText      = regexp.MustCompile(`(?s)^SET @V = '(.*)'$`)
+	mayHaveSubquery  = regexp.MustCompile(`\(SELECT\b|\bCALL\b`)
+	setsFoundRows    = regexp.MustCompile(`^\s*(EXECUTE \S+ )?SELECT\b`)
 	oneShotRead      = regexp.MustCompile(`SET TRANSACTION.*READ ONLY|@@TRANSACTION_READ_ONLY|@@TX_READ_ONLY|CALL|EXECUTE`)
 )
 
@@ -334,6 +337,12 @@ func (s *side) finish(direct, proxied *event) {
 	s.generates = s.generates || strings.Contains(s.text, "AUTO_INCREMENT")
 	if s.generates && (failed && insertsRows.MatchString(s.text) || leavesGaps.MatchString(s.text)) {
 		s.gaps = true
+	}
+	switch {
+	case mayHaveSubquery.MatchString(s.text):
+		s.subquery = true
+	case setsFoundRows.MatchString(s.text):
+		s.subquery = false
 	}
 	s.unsafe = s.unsafe || unsafe.MatchString(s.text)
 	s.readOnce = s.readOnce || oneShotRead.MatchString(s.text)

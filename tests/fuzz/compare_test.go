@@ -110,6 +110,8 @@ func TestCompare(t *testing.T) {
 		{"mysql", "keep", "", []exchange{{"DROP TEMPORARY TABLE t1", ok(3, 0), ok(2, 0)}}},
 		{"mysql", "native", "", []exchange{{"DROP TEMPORARY TABLE t1", ok(1, 0), ok(0, 0)}}},
 		{"mysql", "keep", "", []exchange{{"DROP TEMPORARY TABLE t1", ok(0x201, 0), ok(0, 0)}}},
+		{"mysql", "keep", "in-trans", []exchange{{"DROP TEMPORARY TABLE t1", ok(0, 0), ok(0x2001, 0)}}},
+		{"mysql", "keep", "", []exchange{{"DROP TEMPORARY TABLE t1", ok(1, 0), ok(0x2001, 0)}}},
 		{"mysql", "keep", "set-transaction", []exchange{{"DROP TEMPORARY TABLE t1", ok(1, 0), ok(0, 0)}, {"SET TRANSACTION READ ONLY", refuses(1568, "no"), ok(0, 0)}}},
 		{"mysql", "keep", "", []exchange{same("DROP TEMPORARY TABLE t1", ok(1, 0)), {"SET TRANSACTION READ ONLY", refuses(1568, "no"), ok(1, 0)}}},
 		{"mysql", "keep", "set-transaction", []exchange{{"INSERT INTO t1 VALUES (1)", ok(0, 0), ok(1, 0)}, {"CREATE TEMPORARY TABLE t1 (a INT)", refuses(1792, "no"), ok(1, 0)}}},
@@ -140,6 +142,11 @@ func TestCompare(t *testing.T) {
 		{"mariadb", "keep", "syntax-error-text", []exchange{{"SELECT FROM; DROP TABLE t1", refuses(1064, "syntax near 'FROM; DROP TABLE t1' at line 1"), refuses(1064, "syntax near 'FROM' at line 1")}}},
 		{"mariadb", "keep", "", []exchange{{"SELECT FROM; DROP TABLE t1", refuses(1064, "syntax near 'FROM; DROP TABLE t1' at line 1"), refuses(1064, "syntax near 'x' at line 1")}}},
 		{"mariadb", "keep", "", []exchange{{"SELECT FROM", refuses(1064, "syntax near 'FROM x' at line 1"), refuses(1064, "syntax near 'FROM' at line 1")}}},
+		{"mariadb", "keep", "syntax-error-text", []exchange{{"SELECT FROM; DROP TABLE t1", refuses(1064, "syntax near 'FROM; DROP TABLE t1' at line 1"), refuses(1064, "syntax near 'FROM' at line 1")}, {"SHOW WARNINGS", selects("syntax near 'FROM; DROP TABLE t1' at line 1"), selects("syntax near 'FROM' at line 1")}}},
+		{"mariadb", "keep", "", []exchange{{"SHOW TABLES", selects("syntax near 'FROM; DROP TABLE t1' at line 1"), selects("syntax near 'FROM' at line 1")}}},
+		{"mysql", "innodb", "duplicate-index", []exchange{{"CREATE INDEX i ON t1 (b)", ok(2, 0), ok(2, 1)}}},
+		{"mysql", "innodb", "", []exchange{{"CREATE INDEX i ON t1 (b)", ok(2, 0), ok(2, 2)}}},
+		{"mysql", "keep", "", []exchange{{"CREATE INDEX i ON t1 (b)", ok(2, 0), ok(2, 1)}}},
 		{"mariadb", "keep", "row-count", []exchange{same("PREPARE s FROM 'SELECT ROW_COUNT()'", ok(2, 0)), {"EXECUTE s", selects("-1"), selects("0")}}},
 		{"mariadb", "keep", "", []exchange{same("PREPARE s FROM 'SELECT 1'", ok(2, 0)), {"EXECUTE s", selects("-1"), selects("0")}}},
 		{"mariadb", "keep", "row-format", []exchange{same("LOAD DATA LOCAL INFILE 'x' INTO TABLE t1", ok(2, 0)), {"DELETE FROM t2", ok(2, 0), ok(0x22, 0)}}},
@@ -176,8 +183,10 @@ func TestCompare(t *testing.T) {
 		{"mysql", "innodb", "", []exchange{{"CREATE TEMPORARY TABLE t1 (a TEXT) ENGINE=MEMORY", refuses(1050, "no"), ok(2, 0)}}},
 		{"mariadb-11.8", "keep", "listing-order", []exchange{{"SHOW TABLES", selects("t1", "t2"), selects("t2", "t1")}}},
 		{"mariadb", "keep", "", []exchange{{"SHOW TABLES", selects("t1", "t2"), selects("t2", "t1")}}},
-		{"mariadb", "innodb", "found-rows", []exchange{{"SELECT FOUND_ROWS()", selects("0"), selects("1")}}},
-		{"mysql", "innodb", "", []exchange{{"SELECT FOUND_ROWS()", selects("0"), selects("1")}}},
+		{"mariadb", "keep", "found-rows", []exchange{same("SET @u = (SELECT COUNT(*) FROM t1)", ok(2, 0)), {"SELECT FOUND_ROWS()", selects("0"), selects("1")}}},
+		{"mysql", "innodb", "", []exchange{same("SET @u = (SELECT COUNT(*) FROM t1)", ok(2, 0)), {"SELECT FOUND_ROWS()", selects("0"), selects("1")}}},
+		{"mariadb", "innodb", "", []exchange{{"SELECT FOUND_ROWS()", selects("0"), selects("1")}}},
+		{"mariadb", "innodb", "", []exchange{same("SET @u = (SELECT COUNT(*) FROM t1)", ok(2, 0)), same("SELECT 1", selects("1")), {"SELECT FOUND_ROWS()", selects("0"), selects("1")}}},
 	} {
 		v := compare(c.server, c.strategy, c.list)
 		texts := c.list[len(c.list)-1].text
