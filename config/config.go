@@ -33,17 +33,19 @@ type Config struct {
 		Loops  int    // 0: as many as fit the machine
 	}
 	Rewrite struct {
-		Strategy     string   // innodb, keep or native
-		Convert      []string // of MEMORY, HEAP, MyISAM, Aria
-		Fidelity     string   // standard or strict
-		Routines     string   // visible, scan or none
-		OnHazard     string   // count or native
-		OnRollback   string   // ignore or preserve
-		MaxStatement int
-		MaxCreate    int
-		MaxParked    int
-		ParkTTL      time.Duration
-		MaxAge       time.Duration
+		Strategy      string   // innodb, keep or native
+		Convert       []string // of MEMORY, HEAP, MyISAM, Aria
+		Fidelity      string   // standard or strict
+		Routines      string   // visible, scan or none
+		OnHazard      string   // count or native
+		OnRollback    string   // ignore or preserve
+		ConvertSelect bool
+		CacheLike     bool
+		MaxStatement  int
+		MaxCreate     int
+		MaxParked     int
+		ParkTTL       time.Duration
+		MaxAge        time.Duration
 	}
 	Admin struct {
 		Address string // "" when there is none

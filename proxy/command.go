@@ -174,7 +174,9 @@ func (c *conversation) analyse(text []byte, out *output) bool {
 	if live, parked := c.m.Counts(); policy.Strategy == session.StrategyNative && live+parked == 0 {
 		return false
 	}
-	opt := rewrite.Options{Mode: c.mode(), Convert: policy.Convert, MaxCreate: policy.MaxCreate, Version: c.version}
+	opt := rewrite.Options{
+		Mode: c.mode(), Convert: policy.Convert, MaxCreate: policy.MaxCreate, Version: c.version, ConvertSelect: policy.ConvertSelect,
+	}
 	d, ok := c.sh.cache.Get(text, opt)
 	if ok {
 		c.event.Create = d

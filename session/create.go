@@ -1,6 +1,11 @@
 package session
 
-import "tmpproxy/rewrite"
+import (
+	"bytes"
+	"strings"
+
+	"tmpproxy/rewrite"
+)
 
 // candidate is a CREATE TEMPORARY TABLE that we may take part in.
 type candidate struct {
@@ -9,7 +14,9 @@ type candidate struct {
 	sql       string // the text spliced
 	keep      string // the text spliced, the engine left alone; "" if that is not possible
 	same      bool   // sql is the client's own text
+	like      string // the table whose structure is taken, "" for none
 	converted bool   // sql changes the engine
+	replaces  bool   // OR REPLACE
 	shadow    string // the CREATE of its shadow; "" if it has none
 	shadowed  bool   // which was made, and belongs to no table yet
 	proved    bool   // sql was seen to answer as many warnings as the client's own text
@@ -60,6 +67,55 @@ func (m *Machine) planCreate(text []byte, ev *Event) {
 		f.detail.fallback = reason
 	}
 	m.planOwnCreate(c, text)
+	if ev != nil && c != nil && c.AsSelect && !bytes.Contains(text, []byte(":=")) && m.converts(c) { // what fails may run twice
+		f.then = doSelect
+	}
+}
+
+// converts says whether a CREATE .. AS SELECT is sent with another engine, and fills in the candidate. The table is the server's from
+// then on.
+func (m *Machine) converts(c *rewrite.Create) bool {
+	const refusesInnoDB = 100600 // older MariaDBs refuse it under read_only
+	f := &m.flow
+	p := f.policy
+	key, known := m.key(c.Name)
+	switch {
+	case !p.ConvertSelect || p.Strategy != StrategyInnoDB || p.Strict || p.Preserve || c.Select.Reason != rewrite.ReasonNone:
+		return false
+	case m.native || m.locked || m.oneShot || m.readOnly() || !known || m.defaults.opaqueCharset || m.defaults.invisibleKey:
+		return false
+	case m.server.MariaDB && m.server.Version < refusesInnoDB:
+		return false
+	}
+	d := f.detail
+	d.candidate = candidate{key: key, shape: c.Shape, sql: c.Select.SQL, converted: true}
+	return m.ledger.Shape(c.Shape).Native <= f.now && m.nameReason(key) == ""
+}
+
+// createSelect has a CREATE .. AS SELECT sent with another engine.
+func (m *Machine) createSelect() Step {
+	m.pass()
+	m.flow.phase = atSelect
+	s := m.step(StepReplace)
+	s.SQL = m.flow.detail.candidate.sql
+	return s
+}
+
+// createdSelect goes on behind it. The client's own text follows an error that the engine may be the reason of; by then no row was
+// written and no transaction has ended.
+func (m *Machine) createdSelect(o *Outcome) Step {
+	f := &m.flow
+	c := &f.detail.candidate
+	if o.Kind == OutcomeErr && !interrupted(o) && o.Code != errDeadlock && o.Code != errLockWait {
+		m.ours(o)
+		f.then = doForward
+		return m.forward()
+	}
+	if o.Kind != OutcomeErr && m.find(c.key) == nil {
+		m.add(stateTainted, o, c.sql).written = true
+	}
+	m.finish(o)
+	return m.over(StepRelease)
 }
 
 // consider says why a CREATE is left to the server, or "" and fills in the candidate.
@@ -69,8 +125,11 @@ func (m *Machine) consider(c *rewrite.Create, text []byte, out *candidate) strin
 	if c == nil {
 		return reasonUnseen
 	}
-	out.shape = c.Shape
+	out.shape, out.replaces = c.Shape, c.OrReplace
 	v := c.Keep
+	if v.Reason == rewrite.ReasonLike && p.CacheLike && m.likes(c) {
+		v, out.like = rewrite.Variant{SQL: string(text)}, c.Like.Name
+	}
 	if p.Strategy == StrategyInnoDB && !p.Strict && c.Converted && c.Convert.Reason == rewrite.ReasonNone &&
 		(c.PrimaryKey || !m.defaults.invisibleKey) {
 		v = c.Convert
@@ -91,7 +150,7 @@ func (m *Machine) consider(c *rewrite.Create, text []byte, out *candidate) strin
 		return v.Reason.String()
 	case m.defaults.opaqueCharset:
 		return rewrite.ReasonCharset.String()
-	case c.Engine == rewrite.EngineNone && (m.defaults.tmpEngine || m.defaults.engine && m.server.MariaDB):
+	case c.Engine == rewrite.EngineNone && out.like == "" && (m.defaults.tmpEngine || m.defaults.engine && m.server.MariaDB):
 		return rewrite.ReasonDefaultEngine.String()
 	case !known:
 		return rewrite.ReasonSchemaUnknown.String()
@@ -110,6 +169,20 @@ func (m *Machine) consider(c *rewrite.Create, text []byte, out *candidate) strin
 	out.key, out.sql, out.same, out.proved = key, v.SQL, v.SQL == string(text), shape.Proved
 	out.keep = c.Keep.SQL
 	return ""
+}
+
+// likes says whether the source of a CREATE .. LIKE is a permanent table, as far as we know, which stays what it is unless it is
+// altered. A table that may exist already would be adopted or replaced.
+func (m *Machine) likes(c *rewrite.Create) bool {
+	if c.Like.Name == "" || c.IfNotExists || c.OrReplace {
+		return false
+	}
+	for _, t := range m.tables {
+		if strings.EqualFold(t.key.Name, c.Like.Name) {
+			return false
+		}
+	}
+	return true
 }
 
 // nameReason says why tables of a name are left to the server, or "".
@@ -142,6 +215,11 @@ func (m *Machine) planCandidate() string {
 	t := m.find(c.key)
 	switch {
 	case t == nil:
+	case c.replaces && t.state == stateLive:
+		if t.shape == c.shape && t.converted == c.converted && t.context.equal(m.ctx) && m.quiet() && !m.locked {
+			f.then, f.table = doRefill, t
+			return ""
+		}
 	case t.state != stateParked:
 		return reasonExists
 	case t.shape != c.shape, t.converted != c.converted:
@@ -232,6 +310,13 @@ func (m *Machine) created(o *Outcome) Step {
 	f := &m.flow
 	d := f.detail
 	c := &d.candidate
+	if old := m.find(c.key); old != nil { // OR REPLACE
+		if o.Kind == OutcomeErr {
+			m.taint(old, "statement")
+		} else {
+			m.remove(old)
+		}
+	}
 	last := StepRelease
 	if c.same {
 		last = StepDone
@@ -274,7 +359,7 @@ func (m *Machine) add(s state, o *Outcome, sql string) *table {
 	c := &f.detail.candidate
 	t := &table{
 		key: c.key, shape: c.shape, sql: sql, context: m.ctx, created: f.now, warnings: o.Warnings, state: s,
-		converted: c.converted && sql == c.sql,
+		converted: c.converted && sql == c.sql, like: c.like, exposed: c.like != "",
 	}
 	if t.converted && c.shadowed {
 		t.shadow, c.shadowed = true, false

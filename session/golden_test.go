@@ -20,7 +20,7 @@ var update = flag.Bool("update", false, "rewrite testdata/*.txt with what the ma
 //
 //	session [exposed] [mariadb] [version=N] [schema=S] [noauto] [collation=N] POLICY..   a new session; exposed: something that
 //	                                     cannot be seen runs behind every command
-//	policy POLICY..                      a reload: keep, native, innodb, strict, preserve, routines=visible|scan|none, parked=N,
+//	policy POLICY..                      a reload: keep, native, innodb, strict, preserve, like, select, routines=visible|scan|none, parked=N,
 //	                                     ttl=D, age=D, hazard=native, statement=N
 //	seen T, routine T, proved, routines  what the ledger knows: of a table db.t, of all shapes, that there are routines
 //	query SQL, long SQL, prepare SQL, execute N, close N, initdb S, fields T, ping, other, unknown, raw, reset, user S [collation=N], quit
@@ -221,6 +221,10 @@ func (g *golden) configure(args []string) {
 			p.Strict = true
 		case "preserve":
 			p.Preserve = true
+		case "like":
+			p.CacheLike = true
+		case "select":
+			p.ConvertSelect = true
 		case "parked":
 			p.MaxParked = number(g.t, v)
 		case "hazard":
@@ -308,7 +312,7 @@ func (g *golden) analyse(text []byte, ev *Event) *rewrite.Create {
 	if s := rewrite.Classify(text, g.mode()); s.Verb != rewrite.VerbCreateTemporary || s.Multi || !ev.Whole {
 		return nil
 	}
-	return rewrite.Analyze(text, rewrite.Options{Mode: g.mode(), Convert: g.policy.Convert, Version: g.m.server.Version})
+	return rewrite.Analyze(text, rewrite.Options{Mode: g.mode(), Convert: g.policy.Convert, ConvertSelect: g.policy.ConvertSelect, Version: g.m.server.Version})
 }
 
 // step notes what a step asks for.

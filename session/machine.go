@@ -23,6 +23,7 @@ const (
 	errParse        = 1064
 	errNotUnique    = 1066 // a table named twice
 	errNoSuchTable  = 1146
+	errLockWait     = 1205
 	errDeadlock     = 1213
 	errInterrupted  = 1317 // KILL QUERY
 	errReadOnly     = 1792 // the transaction is read-only
@@ -43,6 +44,7 @@ const (
 	atCommit             // the COMMIT behind it
 	atCreate             // the spliced CREATE
 	atUnproved           // the DROP behind a spliced CREATE that warned, which is not proved to be what the client would see
+	atSelect             // a CREATE .. AS SELECT with another engine
 	atOriginal           // the client's own CREATE behind a spliced one
 	atCheck              // a look whether a table is still ours
 	atProbe              // a look whether something permanent has its name
@@ -70,6 +72,7 @@ const (
 	doEmpty                 // DROP TABLE of one live table in a transaction: empty it instead
 	doNote                  // DROP IF EXISTS of a parked table: answer it with its note
 	doProbe                 // the same, after a look whether something permanent is there
+	doSelect                // CREATE .. AS SELECT, with another engine
 	doRaw                   // the client's command as it is, and nothing after it
 )
 
@@ -249,6 +252,11 @@ func (m *Machine) start() {
 	if d := f.detail; d != nil && d.fallback != "" {
 		m.note(Note{Kind: NoteFallback, Shape: d.candidate.shape, Name: d.candidate.key, Reason: d.fallback})
 	}
+	for _, t := range m.tables {
+		if t.outdated {
+			m.taint(t, "source")
+		}
+	}
 	if f.native {
 		m.native = true
 	}
@@ -272,7 +280,7 @@ func (m *Machine) isLocal() bool {
 // rest ends the event.
 func (m *Machine) rest() {
 	for _, t := range m.tables {
-		t.named, t.settle, t.copy, t.copied = false, false, false, false
+		t.named, t.settle, t.copy, t.copied, t.outdated = false, false, false, false, false
 	}
 	if d := m.flow.detail; d != nil && d.candidate.shadowed {
 		m.orphan(d.candidate.key)
@@ -368,6 +376,8 @@ func (m *Machine) advance() Step {
 		return m.leaveNote()
 	case doProbe:
 		return m.probe()
+	case doSelect:
+		return m.createSelect()
 	case doRaw:
 		return m.over(StepRaw)
 	}
@@ -376,12 +386,17 @@ func (m *Machine) advance() Step {
 
 // forward sends the client's command as it is.
 func (m *Machine) forward() Step {
+	m.pass()
+	m.flow.phase = atForward
+	return m.step(StepForward)
+}
+
+// pass notes what the client's statement may do to tables, as it is sent.
+func (m *Machine) pass() {
 	for _, t := range m.tables {
 		t.touched = t.touched || t.named
 		t.exposed = t.exposed || m.flow.exposes
 	}
-	m.flow.phase = atForward
-	return m.step(StepForward)
 }
 
 // answer is an OK of ours, of a statement that came from the client.
@@ -417,6 +432,8 @@ func (m *Machine) Next(o *Outcome) Step {
 		return m.created(o)
 	case atUnproved:
 		return m.unproved(o)
+	case atSelect:
+		return m.createdSelect(o)
 	case atOriginal:
 		m.finish(o)
 		m.createdOriginal(o)

@@ -78,7 +78,7 @@ func (m *Machine) preserve() (Step, bool) {
 	f := &m.flow
 	all := f.taintAll || f.opaque
 	for _, t := range m.tables {
-		back := t.away && t.state == stateLive && (t.named || all) && (f.then == doForward || f.then == doRaw)
+		back := t.away && t.state == stateLive && (t.named || all) && (f.then == doForward || f.then == doRaw || f.then == doSelect)
 		if !t.copy && !back {
 			continue
 		}

@@ -67,6 +67,7 @@ func (m *Machine) planText(text []byte, ev *Event) {
 	if m.owed != owedNothing && f.keeps && m.losesOwed() {
 		f.reads = true
 	}
+	m.outdate(text)
 	m.planCopies()
 	f.flush = m.endsQuiet() && m.mayWipe(text)
 	if m.server.MariaDB && (f.flush || m.anySettle()) {

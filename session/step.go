@@ -126,17 +126,19 @@ const (
 
 // Policy is the part of the configuration that the machine obeys. It is immutable; a reload makes a new one.
 type Policy struct {
-	Strategy     Strategy
-	Convert      rewrite.EngineSet
-	Strict       bool // fidelity: strict
-	Routines     Routines
-	OnHazard     OnHazard
-	Preserve     bool  // rows of converted tables outlive an explicit ROLLBACK
-	MaxStatement int   // bytes of a statement that are examined
-	MaxCreate    int   // bytes of a CREATE that rewrite.Analyze may parse
-	MaxParked    int   // parked tables per session
-	ParkTTL      int64 // nanoseconds
-	MaxAge       int64 // nanoseconds
+	Strategy      Strategy
+	Convert       rewrite.EngineSet
+	Strict        bool // fidelity: strict
+	Routines      Routines
+	OnHazard      OnHazard
+	ConvertSelect bool  // CREATE .. AS SELECT is converted, too
+	CacheLike     bool  // CREATE .. LIKE is cached, too
+	Preserve      bool  // rows of converted tables outlive an explicit ROLLBACK
+	MaxStatement  int   // bytes of a statement that are examined
+	MaxCreate     int   // bytes of a CREATE that rewrite.Analyze may parse
+	MaxParked     int   // parked tables per session
+	ParkTTL       int64 // nanoseconds
+	MaxAge        int64 // nanoseconds
 }
 
 // Server is what the greeting says of the backend.

@@ -43,6 +43,7 @@ func (c condition) String() string {
 type table struct {
 	key       Key
 	shape     string
+	like      string // the table whose structure it has by CREATE .. LIKE, or ""
 	sql       string // the CREATE as it was sent
 	why       string // the reason for settle
 	context   context
@@ -61,6 +62,7 @@ type table struct {
 	copied    bool // that was done
 	away      bool // its rows are in the shadow
 	named     bool // by the command in progress
+	outdated  bool // by the command in progress, which may change the table that it is like
 	settle    bool // to be really dropped by the command in progress
 	must      bool // which fails if that fails
 }
@@ -196,6 +198,23 @@ func (m *Machine) mention(text []byte) {
 		default:
 			t.named = true
 		}
+	}
+}
+
+// outdate marks the tables that are like one that a statement may change.
+func (m *Machine) outdate(text []byte) {
+	const harmless = harmlessVerbs | sessionVerbs | 1<<rewrite.VerbPrepare | 1<<rewrite.VerbDeallocate
+	f := &m.flow
+	if !f.opaque && f.statement.Verbs&^harmless == 0 {
+		return
+	}
+	for _, t := range m.tables {
+		own := f.table == t || f.detail != nil && f.detail.candidate.key == t.key
+		if t.like == "" || own || !f.opaque && !rewrite.Mentions(text, t.like) {
+			continue
+		}
+		m.mark(t, "source")
+		t.outdated = t.state == stateLive
 	}
 }
 

@@ -136,7 +136,7 @@ func TestDifferential(t *testing.T) {
 		}
 	})
 	eachServer(t, list, func(t *testing.T, s *server.Server, script *differential.Script, flavour string) {
-		proxies := startProxies(t, s, script.Strategies)
+		proxies := startProxies(t, s, script.Strategies, script.Settings)
 		verdict := verdicts[script]
 		for _, variant := range differential.Variants {
 			reference := run(t, s, direct(s), script, variant)
@@ -159,14 +159,19 @@ func TestDifferential(t *testing.T) {
 	})
 }
 
-// startProxies starts a proxy for each strategy, side by side. They are stopped at the test's end.
-func startProxies(t *testing.T, s *server.Server, strategies []string) map[string]*process.Process {
+// startProxies starts a proxy for each strategy, side by side, with further settings (key=value). They are stopped at the test's
+// end.
+func startProxies(t *testing.T, s *server.Server, strategies, further []string) map[string]*process.Process {
 	t.Helper()
 	list := make([]*process.Process, len(strategies))
 	var group sync.WaitGroup
 	for i, strategy := range strategies {
 		group.Go(func() {
 			settings := append([]string{"TMPPROXY_LOG_LEVEL=debug"}, strings.Fields(*settings)...)
+			for _, setting := range further {
+				key, value, _ := strings.Cut(setting, "=")
+				settings = append(settings, "TMPPROXY_"+strings.ToUpper(strings.ReplaceAll(key, ".", "_"))+"="+value)
+			}
 			if strategy == "preserve" {
 				settings = append(settings, "TMPPROXY_REWRITE_STRATEGY=innodb", "TMPPROXY_REWRITE_ON_ROLLBACK=preserve")
 			} else {

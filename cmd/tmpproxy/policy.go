@@ -33,14 +33,16 @@ func newPolicy(c *config.Config) (*session.Policy, error) {
 		return nil, fmt.Errorf("rewrite.convert: %w", err)
 	}
 	p := &session.Policy{
-		Convert:      convert,
-		Strict:       r.Fidelity == "strict",
-		Preserve:     r.OnRollback == "preserve",
-		MaxStatement: r.MaxStatement,
-		MaxCreate:    r.MaxCreate,
-		MaxParked:    r.MaxParked,
-		ParkTTL:      r.ParkTTL.Nanoseconds(),
-		MaxAge:       r.MaxAge.Nanoseconds(),
+		Convert:       convert,
+		Strict:        r.Fidelity == "strict",
+		Preserve:      r.OnRollback == "preserve",
+		ConvertSelect: r.ConvertSelect,
+		CacheLike:     r.CacheLike,
+		MaxStatement:  r.MaxStatement,
+		MaxCreate:     r.MaxCreate,
+		MaxParked:     r.MaxParked,
+		ParkTTL:       r.ParkTTL.Nanoseconds(),
+		MaxAge:        r.MaxAge.Nanoseconds(),
 	}
 	var known [3]bool
 	p.Strategy, known[0] = strategies[r.Strategy]

@@ -7,6 +7,7 @@
 //	servers: mysql, mariadb         where it runs; these two when left out
 //	strategies: keep, innodb        the proxy's strategies it is run with; these two when left out; preserve is innodb with
 //	                                rewrite.on_rollback: preserve
+//	settings: rewrite.max_parked=2  further settings of the proxy
 //	allow: name, …                  allowances for every step
 //	saves: keep, innodb on mariadb  strategies, maybe only on one server, in which fewer CREATEs must reach the server;
 //	                                in all others all must
@@ -49,6 +50,7 @@ type Script struct {
 	Name       string
 	Servers    []string
 	Strategies []string
+	Settings   []string // key=value
 	Saves      []string
 	Allow      []string // for every step
 	Depends    []string // strategies of saves and names of allow, marked with a ?, that depend on how fast the client is: on whether a reset was done in time
@@ -140,7 +142,7 @@ type block struct {
 }
 
 var (
-	headerLine = regexp.MustCompile(`^(servers|strategies|allow|saves):\s*(.*)$`)
+	headerLine = regexp.MustCompile(`^(servers|strategies|allow|saves|settings):\s*(.*)$`)
 	repeatLine = regexp.MustCompile(`^repeat\s+(\d+)\s*\{$`)
 	connPrefix = regexp.MustCompile(`^\[(\w+)\]\s+`)
 	expectWord = regexp.MustCompile(`^!(\d+(?:\|\d+)*)\s+`)
@@ -194,6 +196,8 @@ func (p *parser) header(key, list string) error {
 		p.script.Servers = values
 	case "strategies":
 		p.script.Strategies = values
+	case "settings":
+		p.script.Settings = values
 	case "saves":
 		for _, word := range values {
 			if strategy, depends := strings.CutSuffix(word, "?"); depends {
