@@ -48,9 +48,11 @@ fuzz:
 	$(GO) test -count=1 -timeout 0 -v -tags "realserver fuzz" -run '^TestFuzz$$' ./tests/fuzz -duration=$(or $(DURATION),60s) \
 		-strategy=$(or $(STRATEGY),$(FUZZ_STRATEGIES)) -server=$(or $(SERVER),$(FUZZ_SERVERS)) -racedetector=false
 
-# Files of MySQL's own test suite and its C API test, directly and through the proxy.
+# Files of MySQL's own test suite and its C API test, directly and through the proxy; all table definitions of that suite, as
+# they are and converted.
 suite:
 	$(GO) test -tags 'realserver suite' -timeout 60m -v ./tests/suite
+	$(GO) test -tags 'realserver suite' -timeout 60m -v -run '^TestDefinitions$$' ./tests
 
 demo:
 	@$(GO) run ./tests/demo -duration=$(or $(DURATION),20s) -server=$(or $(SERVER),auto)$(if $(NONINTERACTIVE), -noninteractive)
