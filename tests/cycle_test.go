@@ -26,7 +26,7 @@ type habit struct {
 	name  string
 	kinds []server.Kind // nil: both
 	first []string      // once in a session
-	cycle []string      // with BINARY before it by a COM_STMT_PREPARE of its own
+	cycle []string      // with BINARY before it by a COM_STMT_PREPARE of its own; LAST: executed as the statement prepared last
 	table string        // the name in SHOW CREATE TABLE; "" is $t
 	rows  string        // of the table at the end of its use, which is where the statement SHOW stands; "" is 1
 	// engines are what SHOW CREATE TABLE says by strategy.
@@ -103,6 +103,7 @@ var habits = []habit{
 	{name: "PREPARE each time", engines: toInnoDB,
 		cycle: []string{"PREPARE c FROM \"" + create + "\"", "EXECUTE c", "DEALLOCATE PREPARE c", insert, "SHOW", "PREPARE c FROM '" + drop + "'", "EXECUTE c", "DROP PREPARE c"}},
 	{name: "COM_STMT_PREPARE", engines: toInnoDB, cycle: []string{"BINARY " + create, "BINARY " + insert, "SHOW", "BINARY " + drop}},
+	{name: "the last one prepared", kinds: []server.Kind{server.MariaDB}, engines: toInnoDB, cycle: []string{"LAST " + create, "LAST " + insert, "SHOW", "LAST " + drop}},
 	{name: "COM_STMT_PREPARE in a transaction", engines: toInnoDB,
 		cycle: []string{"BINARY DROP TEMPORARY TABLE IF EXISTS $t", "START TRANSACTION", "BINARY " + create, insert, "SHOW", "COMMIT"}},
 	{name: "a hint", engines: always("MEMORY"), native: "innodb keep",
@@ -149,12 +150,21 @@ func (h *habit) live(t *testing.T, c *rawclient.Conn, name, strategy string) (cr
 	names := h.names(name)
 	before, beforeDrops := counters(t, c)
 	for _, text := range h.cycle {
-		if binary, ok := strings.CutPrefix(names.Replace(text), "BINARY "); ok {
+		binary, ok := strings.CutPrefix(names.Replace(text), "BINARY ")
+		last := false
+		if !ok {
+			binary, last = strings.CutPrefix(binary, "LAST ")
+		}
+		if ok || last {
 			prepared, err := c.Prepare(binary)
 			if err != nil || prepared.Prepared == nil {
 				t.Fatalf("prepare %s: %s", binary, told(prepared, err))
 			}
-			if reply, err := c.Execute(prepared.Prepared.ID, 0); err != nil || reply.Err() != nil {
+			id := prepared.Prepared.ID
+			if last {
+				id = 0xFFFFFFFF
+			}
+			if reply, err := c.Execute(id, 0); err != nil || reply.Err() != nil {
 				t.Fatalf("execute %s: %s", binary, told(reply, err))
 			}
 			if err := c.CloseStatement(prepared.Prepared.ID); err != nil {
