@@ -52,7 +52,7 @@ func (b *bench) planCycle(engine string, rows, between int, think, roundTrip tim
 		},
 		cell: &Cell{Workload: "cycles", Metrics: cycleMetrics, Parameters: []Parameter{{"engine", engine}, {"rows", strconv.Itoa(rows)},
 			{"think", milliseconds(think)}, {"round trip", milliseconds(roundTrip)}, {"between", strconv.Itoa(between)}}},
-		arms:      append(append([]string{direct}, b.options.Strategies...), echo),
+		arms:      append(append([]string{direct}, b.withOther(b.options.Strategies)...), echo),
 		roundTrip: roundTrip,
 		open: func(w way, _ int) (player, error) {
 			if w.name == echo {

@@ -14,6 +14,7 @@ type Options struct {
 	// as a line and serve until it is killed.
 	Program  string
 	EchoArgs []string
+	Other    string    // another tmpproxy's executable that takes part with the same strategies; empty for none
 	Settings []string  // further flags for tmpproxy, such as --relay.loops=2
 	Log      io.Writer // is told what goes on
 

@@ -31,7 +31,8 @@ func planRelstorage(b *bench) ([]plan, error) {
 						cell: &Cell{Workload: "relstorage", Metrics: metrics, Parameters: []Parameter{
 							{"objects", strconv.Itoa(objects)}, {"state", strconv.Itoa(state) + " B"},
 							{"connections", strconv.Itoa(connections)}, {"kind", kind}}},
-						arms:    append([]string{direct}, o.Strategies...),
+						arms:    append([]string{direct}, b.withOther(o.Strategies)...),
+						stretch: 3, // a transaction takes long
 						prepare: b.prepareRelstorage,
 						open: func(w way, number int) (player, error) {
 							return b.openStores(w, number, objects, state, connections, kind == "update")

@@ -188,7 +188,7 @@ var marks = map[string]armView{
 func newArmView(name string) armView {
 	a, ok := marks[name]
 	if !ok {
-		a = armView{Class: "other", Mark: marks["auto"].Mark}
+		a = armView{Class: "other", Mark: `<path d="M-4-4 4 4M4-4-4 4" stroke="currentColor" stroke-width="2"/>`}
 	}
 	a.Name = name
 	return a

@@ -2,6 +2,7 @@ package bench
 
 import (
 	"fmt"
+	"time"
 
 	"tmpproxy/bench/statistics"
 )
@@ -49,7 +50,7 @@ func (b *bench) run(p *plan) error {
 	for round := range rounds {
 		for i := range p.arms {
 			at := statistics.Order(round, i, len(p.arms))
-			t, err := b.take(ways[at], players[at])
+			t, err := b.take(ways[at], players[at], time.Duration(max(1, p.stretch))*b.options.Turn)
 			if err != nil {
 				return fmt.Errorf("%s: %w", ways[at].name, b.reason(ways[at], err))
 			}
@@ -84,12 +85,12 @@ func (b *bench) reason(w way, err error) error {
 }
 
 // take lets one arm have its turn, and measures its process meanwhile.
-func (b *bench) take(w way, player player) (turn, error) {
+func (b *bench) take(w way, player player, d time.Duration) (turn, error) {
 	if w.process == nil {
-		return player.turn(b.options.Turn)
+		return player.turn(d)
 	}
 	before, timeErr := w.process.time()
-	t, err := player.turn(b.options.Turn)
+	t, err := player.turn(d)
 	if err != nil || timeErr != nil || t.statements == 0 {
 		return t, err
 	}

@@ -29,6 +29,9 @@ const (
 	router  = "MySQL Router"
 )
 
+// otherSuffix marks the strategies of another tmpproxy.
+const otherSuffix = " other"
+
 // A way is how an arm reaches the server.
 type way struct {
 	name    string
@@ -42,6 +45,7 @@ type plan struct {
 	arms        []string
 	roundTrip   time.Duration
 	mostRounds  int  // 0 for as many as there are
+	stretch     int  // how many times as long a turn is; 0 for once
 	allocations bool // those of tmpproxy are counted
 	bare        bool // ways are names only: the players start what they need
 	prepare     func(context.Context) error
@@ -252,9 +256,20 @@ func (b *bench) others() []string {
 func (b *bench) relayStrategy() []string {
 	s := b.options.Strategies
 	if slices.Contains(s, "innodb") {
-		return []string{"innodb"}
+		return b.withOther([]string{"innodb"})
 	}
-	return s[:min(1, len(s))]
+	return b.withOther(s[:min(1, len(s))])
+}
+
+// withOther adds the same strategies of another tmpproxy.
+func (b *bench) withOther(strategies []string) []string {
+	all := slices.Clone(strategies)
+	if b.options.Other != "" {
+		for _, s := range strategies {
+			all = append(all, s+otherSuffix)
+		}
+	}
+	return all
 }
 
 // way returns how an arm reaches the server with a round trip's time between the server and what is before it. What it
@@ -300,7 +315,11 @@ func (b *bench) start(name, address string, clients int) (*process, error) {
 		return startRouter(b.ctx, b.dir, p.program, p.plugins, address, clients)
 	}
 	settings := append([]string{fmt.Sprintf("--limits.max_sessions=%d", max(1000, clients+100))}, b.options.Settings...)
-	return startProxy(b.ctx, b.dir, b.options.Program, name, address, settings...)
+	program := b.options.Program
+	if strategy, ok := strings.CutSuffix(name, otherSuffix); ok {
+		name, program = strategy, b.options.Other
+	}
+	return startProxy(b.ctx, b.dir, program, name, address, settings...)
 }
 
 // startEcho runs ServeEcho as a process of its own, as the proxies are.

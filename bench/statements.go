@@ -51,7 +51,7 @@ func planSelects(b *bench) ([]plan, error) {
 				{Key: "latency", Title: "one point select", Unit: Seconds},
 				{Key: "p99", Title: "one point select, 99th percentile", Unit: Seconds},
 			}},
-			arms: b.passing(), prepare: b.preparePoints, allocations: true,
+			arms: b.passing(), prepare: b.preparePoints, allocations: true, stretch: 2,
 			open: func(w way, _ int) (player, error) {
 				crew, err := b.hire(w.login, connections)
 				if err != nil {

@@ -33,7 +33,7 @@ func (t *TargetResult) Verdict() string {
 	case t.Cells == 1:
 		return "not met"
 	}
-	return fmt.Sprintf("not met (but in %d of %d)", t.Met, t.Cells)
+	return fmt.Sprintf("met in %d of %d", t.Met, t.Cells)
 }
 
 type interval = statistics.Interval
@@ -72,6 +72,8 @@ func judge(r *Report) []TargetResult {
 	for _, t := range targets(r.MariaDB) {
 		results = append(results, t.judge(r))
 	}
+	// What was not measured comes last.
+	slices.SortStableFunc(results, func(a, b TargetResult) int { return min(b.Cells, 1) - min(a.Cells, 1) })
 	return results
 }
 

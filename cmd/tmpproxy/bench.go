@@ -124,6 +124,7 @@ func benchFlags(flags *pflag.FlagSet, o *bench.Options) {
 	flags.StringVar(&o.DSN, "dsn", o.DSN, "measure this server instead: user:password@tcp(host:port)/")
 	flags.BoolVar(&o.Durable, "durable", o.Durable, "the server that is started waits for the disk at every commit")
 	flags.StringSliceVar(&o.Settings, "set", o.Settings, "settings of tmpproxy, such as relay.loops=2")
+	flags.StringVar(&o.Other, "other", o.Other, "another tmpproxy executable, to compare with: its arms are called \"keep other\" and so on")
 	flags.IntVar(&o.Rounds, "rounds", o.Rounds, "in each of which every arm works once")
 	flags.DurationVar(&o.Turn, "turn", o.Turn, "how long an arm works in a round")
 	flags.DurationVar(&o.WarmUp, "warm-up", o.WarmUp, "how long an arm works before the first round, at most")
