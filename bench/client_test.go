@@ -9,6 +9,29 @@ import (
 	"testing"
 )
 
+// serve runs a server that gives every connection to handle.
+func serve(t *testing.T, handle func(net.Conn)) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { l.Close() })
+	go func() {
+		for {
+			conn, err := l.Accept()
+			if err != nil {
+				return
+			}
+			go func() {
+				defer conn.Close()
+				handle(conn)
+			}()
+		}
+	}()
+	return l.Addr().String()
+}
+
 // packets splits a stream into packets and checks their sequence numbers.
 func packets(t *testing.T, stream []byte) [][]byte {
 	t.Helper()

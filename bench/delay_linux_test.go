@@ -9,29 +9,6 @@ import (
 	"time"
 )
 
-// serve runs a server that gives every connection to handle.
-func serve(t *testing.T, handle func(net.Conn)) string {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { l.Close() })
-	go func() {
-		for {
-			conn, err := l.Accept()
-			if err != nil {
-				return
-			}
-			go func() {
-				defer conn.Close()
-				handle(conn)
-			}()
-		}
-	}()
-	return l.Addr().String()
-}
-
 func through(t *testing.T, target string, roundTrip time.Duration) *net.TCPConn {
 	t.Helper()
 	r, err := newRelay(target, roundTrip)

@@ -342,65 +342,80 @@ func (b *bench) startEcho() (*process, error) {
 	})
 }
 
-// relay returns the relay of a round trip's time before the server. At the first call it is measured what it really takes.
+// relay returns the relay of a round trip's time before the server. What passing through a relay takes by itself is taken off
+// its delay, up to a half; what comes of it is measured and reported.
 func (b *bench) relay(roundTrip time.Duration) (*relay, error) {
 	if r := b.relays[roundTrip]; r != nil {
 		return r, nil
 	}
-	r, err := newRelay(b.backend.login.address, roundTrip)
+	bare, err := b.echoTimes(nil)
+	if err != nil {
+		return nil, err
+	}
+	passing, err := b.relayed(0)
+	if err != nil {
+		return nil, err
+	}
+	overhead := time.Duration((statistics.Median(passing) - statistics.Median(bare)) * float64(time.Second))
+	delay := roundTrip - min(max(overhead, 0), roundTrip/2)
+	delayed, err := b.relayed(delay)
+	if err != nil {
+		return nil, err
+	}
+	r, err := newRelay(b.backend.login.address, delay)
 	if err != nil {
 		return nil, err
 	}
 	b.made.add(r.close)
 	b.relays[roundTrip] = r
-	d, err := b.measureDelay(roundTrip)
-	if err != nil {
-		return nil, fmt.Errorf("measure the relay: %w", err)
-	}
-	b.report.Delays = append(b.report.Delays, d)
+	// The echo's own time is in both.
+	b.report.Delays = append(b.report.Delays, Delay{Asked: roundTrip.Seconds(),
+		Median: statistics.Median(delayed) - statistics.Median(bare), P99: statistics.Quantile(delayed, 0.99) - statistics.Median(bare)})
 	return r, nil
 }
 
-// measureDelay compares echoes through a relay with echoes without.
-func (b *bench) measureDelay(roundTrip time.Duration) (Delay, error) {
-	d := Delay{Asked: roundTrip.Seconds()}
+// relayed returns how long echoes take through a relay with a delay.
+func (b *bench) relayed(delay time.Duration) ([]float64, error) {
 	w, err := b.way(echo, 0)
 	if err != nil {
-		return d, err
+		return nil, err
 	}
-	r, err := newRelay(w.login.address, roundTrip)
+	r, err := newRelay(w.login.address, delay)
 	if err != nil {
-		return d, err
+		return nil, err
 	}
-	defer r.close()
-	var bare, delayed []float64
-	for address, times := range map[string]*[]float64{w.login.address: &bare, r.address: &delayed} {
-		c, err := dial("tcp", address)
-		if err != nil {
-			return d, err
-		}
-		b.keep(c)
-		err = func() error {
-			defer ownThread()()
-			for range 300 {
-				pause(200 * time.Microsecond)
-				begin := time.Now()
-				if err := c.echo(); err != nil {
-					return err
-				}
-				*times = append(*times, time.Since(begin).Seconds())
+	times, err := b.echoTimes(r)
+	return times, errors.Join(err, r.close())
+}
+
+// echoTimes returns how long echoes take, through a relay if there is one.
+func (b *bench) echoTimes(r *relay) ([]float64, error) {
+	w, err := b.way(echo, 0)
+	if err != nil {
+		return nil, err
+	}
+	if r != nil {
+		w.login.address = r.address
+	}
+	c, err := dial("tcp", w.login.address)
+	if err != nil {
+		return nil, err
+	}
+	b.keep(c)
+	defer b.release(c)
+	var times []float64
+	err = alone(func() error {
+		for range 300 {
+			pause(200 * time.Microsecond) // as a server takes
+			begin := time.Now()
+			if err := c.echo(); err != nil {
+				return fmt.Errorf("echo: %w", err)
 			}
-			return nil
-		}()
-		b.release(c)
-		if err != nil {
-			return d, err
+			times = append(times, time.Since(begin).Seconds())
 		}
-	}
-	// The echo's own time is in both.
-	d.Median = statistics.Median(delayed) - statistics.Median(bare)
-	d.P99 = statistics.Quantile(delayed, 0.99) - statistics.Median(bare)
-	return d, nil
+		return nil
+	})
+	return times, err
 }
 
 // connect makes a connection that is cut when the run is given up. The caller releases it.

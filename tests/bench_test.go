@@ -101,7 +101,7 @@ func checkReport(t *testing.T, report *bench.Report) {
 	if len(report.Notes) > 0 || len(report.Peers) != 2 {
 		t.Errorf("notes %q, peers %q", report.Notes, report.Peers)
 	}
-	if len(report.Delays) != 1 || report.Delays[0].Median < 500e-6 {
+	if len(report.Delays) != 1 || report.Delays[0].Median < 200e-6 { // of 500 half may be the relay's own
 		t.Errorf("round trips are delayed by %+v", report.Delays)
 	}
 	measured := 0
