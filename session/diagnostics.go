@@ -144,7 +144,13 @@ func (m *Machine) diagnose(o *Outcome) {
 	switch f.kind {
 	case EventQuiet, EventCloseHandle, EventInitDB, EventReset, EventChangeUser, EventQuit:
 		return
-	case EventPrepare, EventFieldList, EventOther, EventUnknown:
+	case EventPrepare:
+		m.plain = false
+		if h := f.detail; !m.server.MariaDB || h != nil && h.handle != nil && m.clears(h.handle.statement, h.handle.text) {
+			m.unwarn()
+		}
+		return
+	case EventFieldList, EventOther, EventUnknown:
 		m.plain = false // it may have left them alone
 		return
 	}
@@ -163,6 +169,14 @@ func (m *Machine) diagnose(o *Outcome) {
 		// On MariaDB a packet, or a routine, may end with a statement that left the warnings of one before it alone.
 		m.owed, m.lingering = owedNothing, m.server.MariaDB && (s.Multi || f.opaque)
 		m.plain = isPlain(o, s) && !m.lingering
+	}
+}
+
+// unwarn notes that the list of warnings was emptied, and nothing else.
+func (m *Machine) unwarn() {
+	m.lingering = false
+	if m.owed == owedCreate || m.owed == owedNote {
+		m.owed = owedPlain
 	}
 }
 
@@ -197,6 +211,9 @@ func (m *Machine) replay() (Step, bool) {
 		m.note(Note{Kind: NoteReplay, Shape: t.shape, Name: t.key})
 		m.mark(t, "diagnostics")
 		return m.inject(atSettle, dropSQL(t.key), ClassReplay, t), true
+	case m.owed == owedPlain && t.warnings > 0 && (!m.server.MariaDB || !m.lingering): // its CREATE would warn
+		m.note(Note{Kind: NoteReplay, Shape: t.shape, Name: t.key})
+		return m.inject(atReplayNote, askSQL, ClassReplay, t), true
 	case t.context.equal(m.ctx):
 		m.note(Note{Kind: NoteReplay, Shape: t.shape, Name: t.key})
 		f.table = t

@@ -960,6 +960,9 @@ func (s *server) prepare(text string) reply {
 		s.rowCount = -1
 		return fail(code)
 	}
+	if !s.mariadb || parse(text)[0].tables {
+		s.warnings, s.stale = nil, false
+	}
 	s.last++
 	s.handles[s.last] = prepare{text, s.schema}
 	return reply{handle: s.last}

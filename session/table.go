@@ -284,7 +284,8 @@ func (t *table) clear() {
 const (
 	ours      = "/* tmpproxy */ "
 	commitSQL = ours + "COMMIT AND NO CHAIN NO RELEASE"
-	askSQL    = ours + "DO 0"
+	// askSQL does nothing but to tell the flags, and to leave diagnostics like those of CREATE. (DO would set FOUND_ROWS().)
+	askSQL = ours + "SET sql_notes = @@sql_notes"
 )
 
 func dropSQL(k Key) string     { return ours + "DROP TEMPORARY TABLE " + quoted(k) }
