@@ -44,6 +44,8 @@ type side struct {
 	direct, proxied uint16            // last status flags
 	kept            bool              // the list of warnings is one that statements since have left alone
 	warned          bool              // the lists of warnings are known to differ
+	mixed           bool              // MySQL: a write has failed, which may have warned before of mixed engines
+	statistics      bool              // MariaDB: an InnoDB table was made
 	counted         bool              // ROW_COUNT() is known to differ
 	copied          bool              // user variables hold what differed
 	states          bool              // in the present step all that is told of the session's state is that no transaction is open
@@ -51,7 +53,7 @@ type side struct {
 	partial         bool              // a statement of several rows has failed
 	generates       bool              // there was an AUTO_INCREMENT column
 	gaps            bool              // its values are known to differ
-	subquery        bool              // the last statement that may have set FOUND_ROWS() had a subquery, or may have had one
+	subquery        bool              // the last statement that may have set FOUND_ROWS() had a subquery or an aggregate function, or may have had one
 	unsafe          bool              // a statement was unsafe to be logged as a statement
 	readOnce        bool              // SET TRANSACTION READ ONLY was given
 }
@@ -188,6 +190,7 @@ func (j *judge) side(step *differential.Step) *side {
 var (
 	digits      = regexp.MustCompile(`\d+(\.\d+)?`)
 	statementID = regexp.MustCompile(`statement \(\d+\)`)
+	threadName  = regexp.MustCompile(`#sql-[0-9a-f]+_[0-9a-f]+`)
 )
 
 // fields are those of an event, but for what differs between any two runs.
@@ -200,7 +203,7 @@ func fields(e *event) differential.Event {
 	out.Fields = e.reply.Fields(e.binary)
 	for i := range out.Fields {
 		f := &out.Fields[i]
-		f.Value = statementID.ReplaceAllString(f.Value, "statement (<id>)")
+		f.Value = threadName.ReplaceAllString(statementID.ReplaceAllString(f.Value, "statement (<id>)"), "#sql-<id>")
 		if f.Path == "text" {
 			f.Value = digits.ReplaceAllString(f.Value, "<number>")
 		}
@@ -303,7 +306,7 @@ var (
 	preparesText     = regexp.MustCompile(`(?s)^(.*?)\bPREPARE\s+` + "`?(\\w+)`?" + `\s+FROM\s+(.*)$`)
 	executesText     = regexp.MustCompile(`\bEXECUTE\s+` + "`?(\\w+)`?")
 	assignsText      = regexp.MustCompile(`(?s)^SET @V = '(.*)'$`)
-	mayHaveSubquery  = regexp.MustCompile(`\(SELECT\b|\bCALL\b`)
+	mayHaveSubquery  = regexp.MustCompile(`\(SELECT\b|\bCALL\b|\b(COUNT|SUM)\(`)
 	setsFoundRows    = regexp.MustCompile(`^\s*(EXECUTE \S+ )?SELECT\b`)
 	oneShotRead      = regexp.MustCompile(`SET TRANSACTION.*READ ONLY|@@TRANSACTION_READ_ONLY|@@TX_READ_ONLY|CALL|EXECUTE`)
 )
@@ -313,7 +316,7 @@ func (s *side) finish(direct, proxied *event) {
 	reads := readsDiagnostics.MatchString(s.text)
 	switch {
 	case reads:
-		s.copied = s.copied || (s.warned || s.kept) && copiesDiagnostics.MatchString(s.text)
+		s.copied = s.copied || (s.warned || s.kept || s.mixed) && copiesDiagnostics.MatchString(s.text)
 	case s.text == "":
 	case s.mariadb && (keepsDiagnostics.MatchString(s.text) || !readsTables.MatchString(s.text)):
 		s.kept = true
@@ -328,6 +331,8 @@ func (s *side) finish(direct, proxied *event) {
 		s.counted = true
 	}
 	failed := direct.reply.Err() != nil || proxied.reply.Err() != nil
+	s.mixed = s.mixed && reads || failed && !s.mariadb && writes.MatchString(s.text)
+	s.statistics = s.statistics || s.mariadb && makesInnoDB(s.text)
 	if isRollback.MatchString(s.text) && (d > 0 || p > 0) {
 		s.rolledBack = true
 	}
@@ -353,6 +358,16 @@ func (s *side) finish(direct, proxied *event) {
 		s.proxied = status
 	}
 }
+
+// makesInnoDB tells whether a statement may make a temporary InnoDB table.
+func makesInnoDB(text string) bool {
+	return createsTemporary.MatchString(text) && !otherEngine.MatchString(text) || runsText.MatchString(text)
+}
+
+var (
+	createsTemporary = regexp.MustCompile(`\bCREATE\b.*\bTEMPORARY\b`)
+	otherEngine      = regexp.MustCompile(`\b(MEMORY|HEAP|MYISAM|ARIA)\b`)
+)
 
 // last is the OK that ends an event's reply, or an empty one.
 func last(e *event) rawclient.OK {

@@ -308,7 +308,7 @@ func (g *generator) unusual(x string) string {
 		"SELECT COUNT(*) INTO @u FROM {x}",
 		"DO (SELECT COUNT(*) FROM {x})",
 		"LOAD DATA LOCAL INFILE 'rows' INTO TABLE {x} FIELDS TERMINATED BY '\\t' (a, b)",
-		"SELECT table_name FROM information_schema.tables WHERE table_schema = DATABASE() ORDER BY 1",
+		"SELECT table_name FROM information_schema.tables WHERE table_schema = DATABASE() ORDER BY HEX(table_name)",
 		"SELECT 1 FROM {x} LIMIT 1",
 		"INSERT INTO {x} SET a = {n}, b = NULL",
 		"SELECT * FROM {x} WHERE a > 0 ORDER BY a, b FOR UPDATE",
