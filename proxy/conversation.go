@@ -395,7 +395,7 @@ func (c *conversation) next(o *session.Outcome, now int64, out *output) {
 
 // begin asks the machine about the present command, whose bytes are in c.cmd, and does what it says.
 func (c *conversation) begin(now int64, out *output) {
-	c.event.Now = now
+	c.event.Now, c.event.Began = now, c.began
 	c.event.Policy = c.sh.policy.Load()
 	c.event.Text = c.text()
 	step := c.m.Begin(&c.event)

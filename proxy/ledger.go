@@ -43,6 +43,7 @@ type shapeRecord struct {
 	state session.ShapeState
 	info  ShapeInfo
 	churn struct{ cycles, reuses, lost int }
+	auto  choice
 }
 
 // Timing sums up the durations of one kind of statement.
@@ -72,6 +73,7 @@ type ShapeInfo struct {
 	Reset     Timing           `json:"reset"` // TRUNCATEs that the client did not wait for, and those it did
 	Check     Timing           `json:"check"`
 	Settle    Timing           `json:"settle"`
+	Choice    *ChoiceInfo      `json:"choice,omitempty"` // of strategy auto
 }
 
 func newLedger(log *journal, m *metrics, now func() int64) *ledger {
@@ -110,6 +112,27 @@ func (l *ledger) Name(key session.Key) session.NameState {
 func (l *ledger) Routines() (known, any bool) {
 	b := l.bodies.Load()
 	return b != nil, b == nil || b.any()
+}
+
+// Choose implements session.Ledger.
+func (l *ledger) Choose(shape string, arms session.ArmSet) session.Strategy {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	r := l.record(shape)
+	arm := r.auto.pick(arms)
+	l.tell(r)
+	return arm
+}
+
+// tell logs a choice that was just made, with what was measured.
+func (l *ledger) tell(r *shapeRecord) {
+	if !r.auto.decided {
+		return
+	}
+	r.auto.decided = false
+	i := r.auto.info()
+	l.log.write(zapcore.InfoLevel, "strategy chosen", zap.String("strategy", i.Strategy), zap.Any("cycle_seconds", i.Medians),
+		zap.Strings("excluded", i.Excluded), zap.String("shape", r.info.Shape))
 }
 
 func size(key session.Key) int { return len(key.Schema) + len(key.Name) }
@@ -174,9 +197,13 @@ func (l *ledger) Note(n session.Note) {
 	case session.NoteFallback:
 		count(&r.info.Fallbacks, n.Reason)
 	case session.NoteHazard:
+		r.auto.exclude(session.StrategyInnoDB)
 		if count(&r.info.Hazards, n.Reason) == 1 {
 			l.log.write(zapcore.WarnLevel, "a difference between the engines may have shown", zap.String("hazard", n.Reason), zap.String("shape", r.info.Shape))
 		}
+	case session.NoteTime:
+		r.auto.measured(n.Arm, n.Took)
+		l.tell(r)
 	case session.NoteProved:
 		r.state.Proved = true
 	case session.NoteBlockShape:
@@ -224,6 +251,7 @@ func (l *ledger) Shapes() []ShapeInfo {
 		i := r.info
 		i.Fallbacks, i.Hazards = clone(i.Fallbacks), clone(i.Hazards)
 		i.Native = r.state.Native > now
+		i.Choice = r.auto.info()
 		list = append(list, i)
 	})
 	l.mu.Unlock()

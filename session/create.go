@@ -11,15 +11,16 @@ import (
 type candidate struct {
 	key       Key
 	shape     string
-	sql       string // the text spliced
-	keep      string // the text spliced, the engine left alone; "" if that is not possible
-	same      bool   // sql is the client's own text
-	like      string // the table whose structure is taken, "" for none
-	converted bool   // sql changes the engine
-	replaces  bool   // OR REPLACE
-	shadow    string // the CREATE of its shadow; "" if it has none
-	shadowed  bool   // which was made, and belongs to no table yet
-	proved    bool   // sql was seen to answer as many warnings as the client's own text
+	sql       string   // the text spliced
+	keep      string   // the text spliced, the engine left alone; "" if that is not possible
+	same      bool     // sql is the client's own text
+	like      string   // the table whose structure is taken, "" for none
+	converted bool     // sql changes the engine
+	replaces  bool     // OR REPLACE
+	shadow    string   // the CREATE of its shadow; "" if it has none
+	shadowed  bool     // which was made, and belongs to no table yet
+	arm       Strategy // what StrategyAuto does with it
+	proved    bool     // sql was seen to answer as many warnings as the client's own text
 }
 
 // Reasons why a CREATE is left to the server, besides those of package rewrite.
@@ -130,7 +131,7 @@ func (m *Machine) consider(c *rewrite.Create, text []byte, out *candidate) strin
 	if v.Reason == rewrite.ReasonLike && p.CacheLike && m.likes(c) {
 		v, out.like = rewrite.Variant{SQL: string(text)}, c.Like.Name
 	}
-	if p.Strategy == StrategyInnoDB && !p.Strict && c.Converted && c.Convert.Reason == rewrite.ReasonNone &&
+	if (p.Strategy == StrategyInnoDB || p.Strategy == StrategyAuto) && !p.Strict && c.Converted && c.Convert.Reason == rewrite.ReasonNone &&
 		(c.PrimaryKey || !m.defaults.invisibleKey) {
 		v = c.Convert
 		out.converted = true
@@ -166,9 +167,36 @@ func (m *Machine) consider(c *rewrite.Create, text []byte, out *candidate) strin
 	if reason := m.nameReason(key); reason != "" {
 		return reason
 	}
+	out.arm = p.Strategy
+	if p.Strategy == StrategyAuto {
+		v = m.choose(c, text, v, out)
+	}
 	out.key, out.sql, out.same, out.proved = key, v.SQL, v.SQL == string(text), shape.Proved
 	out.keep = c.Keep.SQL
 	return ""
+}
+
+// choose has the ledger choose what is done with a CREATE that may be cached as v, and returns what is sent for it.
+func (m *Machine) choose(c *rewrite.Create, text []byte, v rewrite.Variant, out *candidate) rewrite.Variant {
+	arms := ArmSet(1 << StrategyNative)
+	if out.converted {
+		arms |= 1 << StrategyInnoDB
+	}
+	if !out.converted || c.Keep.Reason == rewrite.ReasonNone {
+		arms |= 1 << StrategyKeep
+	}
+	switch out.arm = m.ledger.Choose(c.Shape, arms); out.arm {
+	case StrategyNative:
+		v = rewrite.Variant{SQL: string(text)}
+	case StrategyKeep:
+		if out.converted {
+			v = c.Keep
+		}
+	}
+	if out.arm != StrategyInnoDB {
+		out.converted, out.shadow = false, ""
+	}
+	return v
 }
 
 // likes says whether the source of a CREATE .. LIKE is a permanent table, as far as we know, which stays what it is unless it is
@@ -222,8 +250,10 @@ func (m *Machine) planCandidate() string {
 		}
 	case t.state != stateParked:
 		return reasonExists
-	case t.shape != c.shape, t.converted != c.converted:
+	case t.shape != c.shape:
 		m.mark(t, "shape")
+	case c.arm == StrategyNative, t.converted != c.converted:
+		m.mark(t, "strategy")
 	case !t.context.equal(m.ctx):
 		m.mark(t, "context")
 	case t.settle:
@@ -286,6 +316,7 @@ func (m *Machine) reuse() Step {
 func (m *Machine) revive(t *table) {
 	t.state = stateLive
 	t.clear()
+	t.counts, t.spent = true, m.elapsed()
 	m.note(Note{Kind: NoteCycle, Shape: t.shape, Name: t.key})
 	m.note(Note{Kind: NoteReuse, Shape: t.shape, Name: t.key})
 }
@@ -359,7 +390,7 @@ func (m *Machine) add(s state, o *Outcome, sql string) *table {
 	c := &f.detail.candidate
 	t := &table{
 		key: c.key, shape: c.shape, sql: sql, context: m.ctx, created: f.now, warnings: o.Warnings, state: s,
-		converted: c.converted && sql == c.sql, like: c.like, exposed: c.like != "",
+		converted: c.converted && sql == c.sql, arm: c.arm, counts: c.arm == StrategyNative, spent: m.elapsed(), like: c.like, exposed: c.like != "",
 	}
 	if t.converted && c.shadowed {
 		t.shadow, c.shadowed = true, false

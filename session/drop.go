@@ -112,7 +112,7 @@ func (m *Machine) planNote(drop *rewrite.Drop, t *table) bool {
 // parkable says whether a table may be parked instead of dropped.
 func (m *Machine) parkable(t *table) bool {
 	f := &m.flow
-	return t.state == stateLive && !t.old(f.policy, f.now) && m.ledger.Shape(t.shape).Native <= f.now &&
+	return t.state == stateLive && t.arm != StrategyNative && !t.old(f.policy, f.now) && m.ledger.Shape(t.shape).Native <= f.now &&
 		m.ledger.Name(t.key).Seen && m.nameReason(t.key) == ""
 }
 
@@ -146,6 +146,7 @@ func (m *Machine) park() Step {
 	for _, t := range f.detail.tables {
 		t.state, t.parked, t.condition, t.written = stateParked, f.now, dirty, false
 		t.away = false
+		m.ended(t)
 		if m.isEmpty(t) {
 			t.clear()
 		}
@@ -153,6 +154,16 @@ func (m *Machine) park() Step {
 	}
 	m.owe(owedPlain, f.table)
 	return m.answer(0)
+}
+
+// elapsed is the time that the client's command has taken so far.
+func (m *Machine) elapsed() int64 { return m.flow.now - m.flow.began }
+
+// ended notes that the client has dropped a table.
+func (m *Machine) ended(t *table) {
+	if m.flow.policy.Strategy == StrategyAuto && t.counts && t.state != stateTainted {
+		m.note(Note{Kind: NoteTime, Shape: t.shape, Name: t.key, Arm: t.arm, Took: t.spent + m.elapsed()})
+	}
 }
 
 // isEmpty says whether nothing can have written to a table: no statement has named it, and no routine or trigger has run, or
@@ -214,6 +225,7 @@ func (m *Machine) dropped(o *Outcome) {
 		case t == nil:
 		case ok:
 			m.note(Note{Kind: NoteSeen, Shape: t.shape, Name: t.key})
+			m.ended(t)
 			m.remove(t)
 		case o.Code == errUnknownTable:
 			if m.server.MariaDB { // it drops those that exist, MySQL drops none

@@ -87,6 +87,7 @@ func (m *Machine) truncated(o *Outcome) Step {
 	}
 	t.clear()
 	if f.then == doEmpty {
+		m.ended(t)
 		t.state, t.parked = stateParked, f.now
 		m.oneShot, m.oneShotRead = false, false // it has committed
 		m.note(Note{Kind: NotePark, Shape: t.shape, Name: t.key})

@@ -20,7 +20,7 @@ var update = flag.Bool("update", false, "rewrite testdata/*.txt with what the ma
 //
 //	session [exposed] [mariadb] [version=N] [schema=S] [noauto] [collation=N] POLICY..   a new session; exposed: something that
 //	                                     cannot be seen runs behind every command
-//	policy POLICY..                      a reload: keep, native, innodb, strict, preserve, like, select, routines=visible|scan|none, parked=N,
+//	policy POLICY..                      a reload: keep, native, innodb, auto, strict, preserve, like, select, routines=visible|scan|none, parked=N,
 //	                                     ttl=D, age=D, hazard=native, statement=N
 //	seen T, routine T, proved, routines  what the ledger knows: of a table db.t, of all shapes, that there are routines
 //	query SQL, long SQL, prepare SQL, execute N, close N, initdb S, fields T, ping, other, unknown, raw, reset, user S [collation=N], quit
@@ -31,6 +31,7 @@ var update = flag.Bool("update", false, "rewrite testdata/*.txt with what the ma
 //	background                           prints what is sent in the background, and takes its outcome next
 //	advance D                            lets time pass
 //	exposed, calm                        from here on something that cannot be seen runs behind every command, or not
+//	choose native|keep|innodb            what the ledger chooses from here on
 //	state                                prints the tables; notes: prints what the ledger was told
 func TestGolden(t *testing.T) {
 	files, err := filepath.Glob("testdata/*.txt")
@@ -133,6 +134,8 @@ func (g *golden) command(line string) []string {
 		g.l.any = true
 	case "scanned":
 		g.l.known = true
+	case "choose":
+		g.l.arm = map[string]Strategy{"native": StrategyNative, "keep": StrategyKeep, "innodb": StrategyInnoDB}[rest]
 	case "exposed", "calm":
 		g.exposed = word == "exposed"
 	case "advance":
@@ -217,6 +220,8 @@ func (g *golden) configure(args []string) {
 			p.Strategy = StrategyNative
 		case "innodb":
 			p.Strategy = StrategyInnoDB
+		case "auto":
+			p.Strategy = StrategyAuto
 		case "strict":
 			p.Strict = true
 		case "preserve":
@@ -382,6 +387,7 @@ func (g *golden) outcome(word string, args []string) []string {
 		g.m.BackgroundDone(&o)
 		if g.waiting {
 			ev := g.event
+			ev.Began, ev.Now = ev.Now, g.now
 			return g.step(g.m.Begin(&ev))
 		}
 		return nil

@@ -11,7 +11,8 @@ type memory struct {
 	any    bool // the server has routines
 	notes  []Note
 	record bool // keep notes
-	counts [NoteTaint + 1]int
+	counts [NoteTime + 1]int
+	arm    Strategy // what Choose says
 }
 
 type churn struct{ cycles, reuses, lost int }
@@ -35,6 +36,14 @@ func (l *memory) Name(key Key) NameState {
 }
 
 func (l *memory) Routines() (known, any bool) { return l.known, l.any }
+
+// Choose returns what the script says, if that may be.
+func (l *memory) Choose(_ string, arms ArmSet) Strategy {
+	if !arms.Has(l.arm) {
+		return StrategyNative
+	}
+	return l.arm
+}
 
 func (l *memory) shape(shape string) (*ShapeState, *churn) {
 	if l.shapes[shape] == nil {
@@ -82,7 +91,7 @@ func (l *memory) Note(n Note) {
 var noteNames = [...]string{
 	NoteCycle: "cycle", NoteSeen: "seen", NoteReuse: "reuse", NotePark: "park", NoteSettle: "settle", NoteReplay: "replay",
 	NoteFallback: "fallback", NoteHazard: "hazard", NoteProved: "proved", NoteBlockShape: "block_shape",
-	NoteBlockName: "block_name", NoteTaint: "taint",
+	NoteBlockName: "block_name", NoteTaint: "taint", NoteTime: "time",
 }
 
 func (n Note) String() string {
@@ -92,6 +101,9 @@ func (n Note) String() string {
 	}
 	if n.Reason != "" {
 		s += " " + n.Reason
+	}
+	if n.Kind == NoteTime {
+		s += fmt.Sprintf(" %d %dms", n.Arm, n.Took/1e6)
 	}
 	return s
 }

@@ -89,6 +89,7 @@ const (
 // command can be put off.
 type flow struct {
 	policy      *Policy
+	began       int64
 	now         int64
 	phase       phase
 	then        action
@@ -203,7 +204,10 @@ func New(o Options) *Machine {
 
 // Begin says what to do with a command of the client.
 func (m *Machine) Begin(ev *Event) Step {
-	m.flow = flow{policy: ev.Policy, now: ev.Now, kind: ev.Kind, statement: ev.Statement, handle: ev.Handle, whole: ev.Whole}
+	m.flow = flow{policy: ev.Policy, began: ev.Began, now: ev.Now, kind: ev.Kind, statement: ev.Statement, handle: ev.Handle, whole: ev.Whole}
+	if m.flow.began == 0 {
+		m.flow.began = ev.Now
+	}
 	m.plan(ev)
 	if m.background.out && !m.isLocal() {
 		m.rest()
@@ -291,6 +295,11 @@ func (m *Machine) rest() {
 // over ends the event with a last step.
 func (m *Machine) over(kind StepKind) Step {
 	s := m.step(kind)
+	for _, t := range m.tables {
+		if t.named {
+			t.spent += m.elapsed()
+		}
+	}
 	m.rest()
 	return s
 }

@@ -114,7 +114,7 @@ type world struct {
 // stats count what scripts have come to.
 type stats struct {
 	commands, replies, injects, releases, waits, faults, stopped int
-	notes                                                        [NoteTaint + 1]int
+	notes                                                        [NoteTime + 1]int
 }
 
 func newWorld(s setup, tracing bool) *world {

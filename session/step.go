@@ -30,6 +30,7 @@ type Event struct {
 	Create    *rewrite.Create   // rewrite.Analyze of the CREATE TEMPORARY TABLE that EventQuery runs or prepares, or EventPrepare prepares; nil otherwise
 	Handle    uint32            // EventExecute, EventCloseHandle
 	Collation uint16            // EventChangeUser: the collation asked for; 0 if the command does not say
+	Began     int64             // when the command was taken up; less than Now if it had to wait
 	Now       int64             // monotonic nanoseconds
 	Policy    *Policy           // the settings in force; never nil
 }
@@ -105,7 +106,14 @@ const (
 	StrategyNative Strategy = iota // forward everything
 	StrategyKeep                   // cache, leave the engine alone
 	StrategyInnoDB                 // cache, convert the engines of Policy.Convert to InnoDB
+	StrategyAuto                   // of the three the one that the ledger chooses for the shape
 )
+
+// ArmSet is a set of the strategies that StrategyAuto may choose.
+type ArmSet uint8
+
+// Has tells whether s is in the set.
+func (a ArmSet) Has(s Strategy) bool { return a&(1<<s) != 0 }
 
 // Routines says how stored routines are dealt with.
 type Routines uint8
@@ -179,6 +187,7 @@ const (
 	NoteBlockShape                 // ShapeState.Native = Until
 	NoteBlockName                  // NameState.Native = Until
 	NoteTaint                      // a table became tainted; Reason
+	NoteTime                       // StrategyAuto: a cycle that counts has ended; Arm, Took
 )
 
 // Note is one fact for the process-wide ledger.
@@ -188,6 +197,8 @@ type Note struct {
 	Name   Key
 	Reason string // snake_case, from a fixed list
 	Until  int64
+	Arm    Strategy
+	Took   int64 // nanoseconds that the client spent in CREATE, DROP and the statements that name the table
 }
 
 // Ledger is the process-wide memory that the machines of one backend share. Implementations are safe for concurrent use and never
@@ -197,5 +208,7 @@ type Ledger interface {
 	Name(key Key) NameState
 	// Routines says whether bodies were read (scan) and whether the server has any routine or trigger.
 	Routines() (known, any bool)
+	// Choose says what StrategyAuto does with the cycle of a shape that begins now; arms are what its CREATE allows.
+	Choose(shape string, arms ArmSet) Strategy
 	Note(Note)
 }

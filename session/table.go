@@ -49,10 +49,13 @@ type table struct {
 	context   context
 	created   int64
 	parked    int64
-	warnings  uint16 // of the CREATE
+	spent     int64    // nanoseconds that the client has spent in this cycle
+	arm       Strategy // what is done with it
+	warnings  uint16   // of the CREATE
 	state     state
 	condition condition // of a parked table
 	converted bool
+	counts    bool // for StrategyAuto: this cycle tells how fast its arm is
 	touched   bool // a statement has named it since it was last empty
 	exposed   bool // since we last knew that it is there, something that cannot be seen has run, and may have dropped or replaced it
 	written   bool // rows were written in the transaction that is open

@@ -446,6 +446,58 @@ func TestRoutinesScan(t *testing.T) {
 	})
 }
 
+// TestAuto has the strategy chosen by what is measured, whatever that comes to here: it is chosen within the cycles that the first
+// measuring takes, all along rows are what they have to be, and a shape whose conversion has shown is not converted any more.
+func TestAuto(t *testing.T) {
+	eachKind(t, func(t *testing.T, kind server.Kind) {
+		s := shared(t, kind)
+		database(t, s, "cycle_auto")
+		p := startProxy(t, s.Address, "TMPPROXY_REWRITE_STRATEGY=auto")
+		c := connect(t, configure(s, p.Address, "cycle_auto"))
+		type shape struct {
+			Shape   string
+			Hazards map[string]int
+			Choice  *struct {
+				Strategy string
+				Settled  bool
+				Choices  int
+				Medians  map[string]float64
+				Excluded []string
+			}
+		}
+		choice := func(text string) shape {
+			t.Helper()
+			var list []shape
+			if err := json.Unmarshal([]byte(shapes(t, p, text)), &list); err != nil || len(list) != 1 || list[0].Choice == nil {
+				t.Fatalf("%v: %s", err, shapes(t, p, text))
+			}
+			return list[0]
+		}
+		for i := range 120 {
+			must(t, c, "CREATE TEMPORARY TABLE t (chosen INT PRIMARY KEY) ENGINE=MEMORY")
+			must(t, c, fmt.Sprintf("INSERT INTO t VALUES (%d), (%d)", i, i+1))
+			if got := value(t, c, "SELECT SUM(chosen) FROM t"); got != fmt.Sprint(2*i+1) {
+				t.Fatalf("cycle %d: the sum is %s", i, got)
+			}
+			must(t, c, "DROP TEMPORARY TABLE t")
+		}
+		if got := choice("chosen INT"); !got.Choice.Settled || got.Choice.Choices != 1 || len(got.Choice.Medians) != 3 {
+			t.Errorf("after the measuring: %+v", *got.Choice)
+		}
+		for range 120 {
+			must(t, c, "CREATE TEMPORARY TABLE u (excluded INT PRIMARY KEY) ENGINE=MEMORY")
+			must(t, c, "INSERT INTO u VALUES (1)")
+			if _, err := c.Query("INSERT INTO u VALUES (2), (1)"); err != nil { // fails, and leaves a row or not
+				t.Fatal(err)
+			}
+			must(t, c, "DROP TEMPORARY TABLE u")
+		}
+		if got := choice("excluded INT"); !slices.Contains(got.Choice.Excluded, "innodb") || got.Choice.Strategy == "innodb" || got.Hazards["statement_error"] == 0 {
+			t.Errorf("after a hazard: %+v", got)
+		}
+	})
+}
+
 // TestLeastPrivileges cycles as an account that may do nothing but make temporary tables, and has them looked at before they
 // are emptied: the statement in the middle might have called a function.
 func TestLeastPrivileges(t *testing.T) {

@@ -164,6 +164,8 @@ func plan(c *config.Config, mariaDB bool) []string {
 	switch r.Strategy {
 	case "native":
 		return []string{"native: everything is left to the server"}
+	case "auto":
+		return []string{"auto: cycles are measured as under innodb, keep and native; each shape then gets the fastest", rest}
 	case "innodb":
 		if len(r.Convert) > 0 {
 			cached = slices.DeleteFunc(cached, func(engine string) bool { return converted(c, engine) })
@@ -229,7 +231,7 @@ func notes(c *config.Config, f *findings) []string {
 	if v == nil || c.Rewrite.Strategy == "native" {
 		return list
 	}
-	converts := c.Rewrite.Strategy == "innodb" && len(c.Rewrite.Convert) > 0
+	converts := (c.Rewrite.Strategy == "innodb" || c.Rewrite.Strategy == "auto") && len(c.Rewrite.Convert) > 0
 
 	for _, name := range []string{"InnoDB", "MEMORY", "MyISAM"} {
 		disabled := slices.ContainsFunc(strings.Split(v["disabled_storage_engines"], ","), func(engine string) bool {

@@ -12,6 +12,7 @@ var strategies = map[string]session.Strategy{
 	"innodb": session.StrategyInnoDB,
 	"keep":   session.StrategyKeep,
 	"native": session.StrategyNative,
+	"auto":   session.StrategyAuto,
 }
 
 var routines = map[string]session.Routines{

@@ -63,12 +63,13 @@ func TestPolicy(t *testing.T) {
 // TestWords compares the words that the configuration admits with those that are understood here.
 func TestWords(t *testing.T) {
 	for key, words := range map[string][]string{
-		"rewrite.strategy":  {"innodb", "keep", "native"},
-		"rewrite.routines":  {"visible", "scan", "none"},
-		"rewrite.on_hazard": {"count", "native"},
-		"rewrite.convert":   {"MEMORY", "HEAP", "MyISAM", "Aria"},
-		"rewrite.fidelity":  {"standard", "strict"},
-		"log.level":         {"debug", "info", "warn", "error"},
+		"rewrite.strategy":    {"innodb", "keep", "native", "auto"},
+		"rewrite.on_rollback": {"ignore", "preserve"},
+		"rewrite.routines":    {"visible", "scan", "none"},
+		"rewrite.on_hazard":   {"count", "native"},
+		"rewrite.convert":     {"MEMORY", "HEAP", "MyISAM", "Aria"},
+		"rewrite.fidelity":    {"standard", "strict"},
+		"log.level":           {"debug", "info", "warn", "error"},
 	} {
 		flags := pflag.NewFlagSet("test", pflag.ContinueOnError)
 		config.AddFlags(flags)

@@ -1,0 +1,104 @@
+package proxy
+
+import (
+	"math/rand/v2"
+	"testing"
+
+	"tmpproxy/session"
+)
+
+const allArms = session.ArmSet(1<<session.StrategyNative | 1<<session.StrategyKeep | 1<<session.StrategyInnoDB)
+
+// drive runs cycles whose times are those of cost, with noise, and returns how many each arm got.
+func drive(c *choice, n int, arms session.ArmSet, r *rand.Rand, cost func(session.Strategy) float64) (got [session.StrategyAuto]int) {
+	for range n {
+		arm := c.pick(arms)
+		got[arm]++
+		if v := cost(arm); v > 0 { // 0: not reused
+			c.measured(arm, int64(v*(1+0.3*r.Float64())*1000))
+		}
+	}
+	return got
+}
+
+func fixed(native, keep, innodb float64) func(session.Strategy) float64 {
+	return func(a session.Strategy) float64 { return [...]float64{native, keep, innodb}[a] }
+}
+
+func TestChoice(t *testing.T) {
+	for name, test := range map[string]struct {
+		arms                 session.ArmSet
+		native, keep, innodb float64
+		want                 session.Strategy
+	}{
+		"keep is fastest":                {allArms, 100, 60, 90, session.StrategyKeep},
+		"innodb is fastest":              {allArms, 100, 80, 60, session.StrategyInnoDB},
+		"nothing gains":                  {allArms, 100, 130, 120, session.StrategyNative},
+		"innodb is not possible":         {1<<session.StrategyNative | 1<<session.StrategyKeep, 100, 80, 10, session.StrategyKeep},
+		"nothing is possible but native": {1 << session.StrategyNative, 100, 10, 10, session.StrategyNative},
+		"sessions end too early":         {allArms, 100, 0, 0, session.StrategyNative},
+	} {
+		t.Run(name, func(t *testing.T) {
+			for seed := range uint64(50) {
+				var c choice
+				r := rand.New(rand.NewPCG(seed, 1))
+				drive(&c, 400, test.arms, r, fixed(test.native, test.keep, test.innodb))
+				if !c.settled || c.chosen != test.want {
+					t.Fatalf("seed %d: chosen %v, settled %v, medians %v", seed, c.chosen, c.settled, c.info().Medians)
+				}
+			}
+		})
+	}
+}
+
+// What is not the fastest costs little: the first measuring, and a round every few thousand cycles.
+func TestChoiceExploration(t *testing.T) {
+	var c choice
+	got := drive(&c, 20000, allArms, rand.New(rand.NewPCG(1, 1)), fixed(100, 300, 300))
+	if wrong := got[session.StrategyKeep] + got[session.StrategyInnoDB]; wrong > 20000/100 {
+		t.Errorf("%d of 20000 cycles were spent on slow arms", wrong)
+	}
+	if c.choices < 3 {
+		t.Errorf("%d choices", c.choices)
+	}
+}
+
+// When the chosen arm becomes another one than it was, the choice is made anew at once.
+func TestChoiceDrift(t *testing.T) {
+	var c choice
+	r := rand.New(rand.NewPCG(1, 1))
+	drive(&c, 300, allArms, r, fixed(100, 60, 90))
+	if c.chosen != session.StrategyKeep {
+		t.Fatalf("chosen %v", c.chosen)
+	}
+	drive(&c, 300, allArms, r, fixed(100, 200, 90))
+	if c.chosen != session.StrategyInnoDB && c.chosen != session.StrategyNative || c.choices < 2 {
+		t.Errorf("chosen %v after %d choices", c.chosen, c.choices)
+	}
+}
+
+// An arm whose difference has shown takes no part any more, whether it is measured or chosen.
+func TestChoiceExclude(t *testing.T) {
+	for cycles := range 300 {
+		var c choice
+		r := rand.New(rand.NewPCG(1, 1))
+		drive(&c, cycles, allArms, r, fixed(100, 80, 50))
+		c.exclude(session.StrategyInnoDB)
+		if got := drive(&c, 300, allArms, r, fixed(100, 80, 50)); got[session.StrategyInnoDB] > 0 || c.chosen != session.StrategyKeep {
+			t.Fatalf("after %d cycles: %d more, chosen %v", cycles, got[session.StrategyInnoDB], c.chosen)
+		}
+	}
+}
+
+// A CREATE that does not allow the chosen arm is left alone.
+func TestChoiceMask(t *testing.T) {
+	var c choice
+	r := rand.New(rand.NewPCG(1, 1))
+	drive(&c, 300, allArms, r, fixed(100, 80, 50))
+	if arm := c.pick(1 << session.StrategyNative); arm != session.StrategyNative {
+		t.Errorf("picked %v", arm)
+	}
+	if arm := c.pick(allArms); arm != session.StrategyInnoDB {
+		t.Errorf("picked %v", arm)
+	}
+}
