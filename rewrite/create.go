@@ -462,7 +462,9 @@ func (a *analysis) readOptions() Reason {
 			}
 		case a.mode&MariaDB != 0 && (a.word(t, "TRANSACTIONAL") || a.word(t, "ENCRYPTED") || a.word(t, "ENCRYPTION_KEY_ID") ||
 			a.word(t, "PAGE_COMPRESSED") || a.word(t, "PAGE_COMPRESSION_LEVEL")):
-			if v := value(); v.kind != kindNumber && v.kind != kindWord && v.kind != kindString {
+			switch v := value(); {
+			case v.kind == kindDouble && a.mode&ANSIQuotes == 0:
+			case v.kind != kindNumber && v.kind != kindWord && v.kind != kindString:
 				return ReasonParse
 			}
 			a.noConvert = ReasonMemoryRefuses

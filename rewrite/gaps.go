@@ -29,6 +29,7 @@ type argument uint8
 const (
 	argumentNone     argument = iota
 	argumentParens            // (..)
+	argumentWidth             // (..), or nothing
 	argumentString            // '..'
 	argumentValue             // [=] and a token
 	argumentOptional          // = and a token, or nothing
@@ -38,18 +39,19 @@ const (
 	// anyOption stands for a table option that readOptions has let pass.
 	anyOption = "CHECKSUM=0"
 	geometry  = "LONGBLOB"
+	spatial   = "UNIQUE" // of which any length will do
 	inMemory  = 1 << EngineMemory
 )
 
 // gaps are looked for only when the parser does not take a text, but for the one at its
-// head. Nothing that decides
-// how a table is treated is hidden by them: readDefinitions and readOptions see it.
+// head. Nothing that decides how a table is treated is hidden by them: readDefinitions
+// and readOptions see it.
 var gaps = []gap{
 	// MariaDB.
 	{placeHead, "OR REPLACE", argumentNone, "", 0},
-	{placeType, "UUID", argumentNone, "BINARY(16)", 0},
-	{placeType, "INET4", argumentNone, "BINARY(4)", 0},
-	{placeType, "INET6", argumentNone, "BINARY(16)", 0},
+	{placeType, "UUID", argumentWidth, "BINARY(16)", 0},
+	{placeType, "INET4", argumentWidth, "BINARY(4)", 0},
+	{placeType, "INET6", argumentWidth, "BINARY(16)", 0},
 	{placeType, "YEAR", argumentParens, "YEAR", 0},
 	{placeColumn, "REF_SYSTEM_ID", argumentValue, "", 0},
 	{placeColumn, "COMPRESSED", argumentOptional, "", 0},
@@ -59,6 +61,8 @@ var gaps = []gap{
 	{placeColumn, "DEFAULT DATE", argumentString, "DEFAULT 0", 0},
 	{placeColumn, "DEFAULT TIME", argumentString, "DEFAULT 0", 0},
 	{placeColumn, "DEFAULT TIMESTAMP", argumentString, "DEFAULT 0", 0},
+	{placeColumn, "SERIAL DEFAULT VALUE", argumentNone, "NOT NULL AUTO_INCREMENT UNIQUE", 0}, // no gap, but the next one would take it
+	{placeColumn, "DEFAULT *", argumentNone, "DEFAULT 0", 0},
 	{placeKey, "IGNORED", argumentNone, "", 0},
 	{placeKey, "NOT IGNORED", argumentNone, "", 0},
 	{placeOption, "TRANSACTIONAL", argumentValue, anyOption, 0},
@@ -74,18 +78,18 @@ var gaps = []gap{
 	{placeColumn, "SRID", argumentValue, "", inMemory | 1<<EngineMyISAM},
 
 	// Both.
-	{placeType, "GEOMETRY", argumentNone, geometry, inMemory},
-	{placeType, "POINT", argumentNone, geometry, inMemory},
-	{placeType, "LINESTRING", argumentNone, geometry, inMemory},
-	{placeType, "POLYGON", argumentNone, geometry, inMemory},
-	{placeType, "MULTIPOINT", argumentNone, geometry, inMemory},
-	{placeType, "MULTILINESTRING", argumentNone, geometry, inMemory},
-	{placeType, "MULTIPOLYGON", argumentNone, geometry, inMemory},
-	{placeType, "GEOMETRYCOLLECTION", argumentNone, geometry, inMemory},
-	{placeType, "GEOMCOLLECTION", argumentNone, geometry, inMemory},
-	{placeElement, "SPATIAL KEY", argumentNone, "KEY", inMemory},
-	{placeElement, "SPATIAL INDEX", argumentNone, "KEY", inMemory},
-	{placeElement, "SPATIAL", argumentNone, "KEY", inMemory},
+	{placeType, "GEOMETRY", argumentWidth, geometry, inMemory},
+	{placeType, "POINT", argumentWidth, geometry, inMemory},
+	{placeType, "LINESTRING", argumentWidth, geometry, inMemory},
+	{placeType, "POLYGON", argumentWidth, geometry, inMemory},
+	{placeType, "MULTIPOINT", argumentWidth, geometry, inMemory},
+	{placeType, "MULTILINESTRING", argumentWidth, geometry, inMemory},
+	{placeType, "MULTIPOLYGON", argumentWidth, geometry, inMemory},
+	{placeType, "GEOMETRYCOLLECTION", argumentWidth, geometry, inMemory},
+	{placeType, "GEOMCOLLECTION", argumentWidth, geometry, inMemory},
+	{placeElement, "SPATIAL KEY", argumentNone, spatial, inMemory},
+	{placeElement, "SPATIAL INDEX", argumentNone, spatial, inMemory},
+	{placeElement, "SPATIAL", argumentNone, spatial, inMemory},
 	{placeColumn, "INVISIBLE", argumentNone, "", 0},
 	{placeColumn, "DEFAULT", argumentParens, "DEFAULT 0", 0},
 	{placeColumn, "CHECK", argumentParens, "CHECK (1)", 0},
@@ -277,22 +281,13 @@ func (v *view) match(g *gap, i int) int {
 		i++
 	}
 	switch t := v.token(i); g.argument {
-	case argumentParens:
-		if !t.is('(') {
+	case argumentParens, argumentWidth:
+		if t.is('(') {
+			return v.behindParens(i) - from
+		}
+		if g.argument == argumentParens {
 			return 0
 		}
-		for depth := 0; i < len(v.tokens); i++ {
-			switch t := v.tokens[i]; {
-			case t.is('('):
-				depth++
-			case t.is(')'):
-				depth--
-			}
-			if depth == 0 {
-				return i + 1 - from
-			}
-		}
-		return 0
 	case argumentString:
 		if t.kind != kindString {
 			return 0
@@ -310,6 +305,22 @@ func (v *view) match(g *gap, i int) int {
 		i++
 	}
 	return i - from
+}
+
+// behindParens returns the index behind the parenthesis that closes the one at i.
+func (v *view) behindParens(i int) int {
+	for depth := 0; i < len(v.tokens); i++ {
+		switch t := v.tokens[i]; {
+		case t.is('('):
+			depth++
+		case t.is(')'):
+			depth--
+		}
+		if depth == 0 {
+			return i + 1
+		}
+	}
+	return i
 }
 
 // isName tells whether the word at i names a column, a key or a constraint. The parser

@@ -24,8 +24,8 @@ func TestGaps(t *testing.T) {
 			form += "=zlib"
 		}
 		text := "CREATE TEMPORARY TABLE t "
-		if g.place == placeHead {
-			continue // always filled; see the golden file
+		if g.place == placeHead || g.words == "SERIAL DEFAULT VALUE" {
+			continue // the one is always filled; see the golden file. The other is no gap
 		}
 		switch g.place {
 		case placeElement:
@@ -80,7 +80,9 @@ func TestParserText(t *testing.T) {
 		{"CREATE TABLE t (a CHAR(3)CHARSET`x`COLLATE'y'NOT NULL)", "CREATE TABLE t (a CHAR(3)CHARSET utf8mb4 COLLATE utf8mb4_bin NOT NULL)", ""},
 		{"CREATE TABLE t (a INT DEFAULT(1)NOT NULL)", "=", "CREATE TABLE t (`a` INT DEFAULT 0 NOT NULL)"},
 		{"CREATE TABLE t (a INT DEFAULT (1 + (2)) CHECK (a > (1)), b INT)", "=", "CREATE TABLE t (`a` INT DEFAULT 0 CHECK (1) , `b` INT)"},
-		{"CREATE TABLE t (a INT DEFAULT (1", "=", "CREATE TABLE t (`a` INT DEFAULT (1"},
+		{"CREATE TABLE t (a INT DEFAULT (1", "=", "CREATE TABLE t (`a` INT DEFAULT 0"},
+		{"CREATE TABLE t (a INET6(6), b INT DEFAULT a, c INT SERIAL DEFAULT VALUE, d INT DEFAULT current_time)", "=",
+			"CREATE TABLE t (`a` BINARY(16) , `b` INT DEFAULT 0 , `c` INT NOT NULL AUTO_INCREMENT UNIQUE , `d` INT DEFAULT 0 )"},
 		{"CREATE TABLE t (a INT DEFAULT 1, b INT DEFAULT -1)", "=", "CREATE TABLE t (`a` INT DEFAULT 1, `b` INT DEFAULT -1)"},
 		{"CREATE TABLE t (a INT, KEY (a(5), (a + rank)), period INT)", "=", "CREATE TABLE t (`a` INT, KEY (`a`(5), (a + rank)), `period` INT)"},
 		{"CREATE TABLE t (a INT COMPRESSED, b INT COMPRESSED)", "=", "CREATE TABLE t (`a` INT  , `b` INT  )"},

@@ -3,6 +3,7 @@ package rewrite
 import (
 	"errors"
 	"reflect"
+	"slices"
 
 	"github.com/pingcap/tidb/pkg/parser"
 	"github.com/pingcap/tidb/pkg/parser/ast"
@@ -264,45 +265,47 @@ func (a *analysis) longestKey() int {
 // hasKeyBeyond tells whether a key may be longer than most bytes. With more, there may be
 // columns besides those that are defined.
 func hasKeyBeyond(most int, tree *ast.CreateTableStmt, more bool) bool {
-	width := func(name string, prefix int) int {
-		for _, col := range tree.Cols {
-			if col.Name.Name.L != name {
-				continue
-			}
-			n := prefix
+	width := func(name string, prefix int, unique bool) int {
+		i := slices.IndexFunc(tree.Cols, func(col *ast.ColumnDef) bool { return col.Name.Name.L == name })
+		switch {
+		case i < 0 && more:
+			return most + 1
+		case i < 0:
+			return 0 // an error
+		}
+		n, kind := prefix, tree.Cols[i].Tp
+		switch kind.GetType() {
+		case mysql.TypeString, mysql.TypeVarchar, mysql.TypeVarString:
 			if n <= 0 {
-				n = col.Tp.GetFlen()
+				n = max(kind.GetFlen(), 1)
 			}
-			switch col.Tp.GetType() {
-			case mysql.TypeString, mysql.TypeVarchar, mysql.TypeVarString,
-				mysql.TypeTinyBlob, mysql.TypeBlob, mysql.TypeMediumBlob, mysql.TypeLongBlob:
-				if n < 0 {
-					return 0 // all of a BLOB: an error or a key without a limit
-				}
-				if col.Tp.GetCharset() != charset.CharsetBin {
-					n *= 4 // the most that a character takes
-				}
-				return n
+		case mysql.TypeTinyBlob, mysql.TypeBlob, mysql.TypeMediumBlob, mysql.TypeLongBlob:
+			switch {
+			case n <= 0 && unique:
+				return 0 // MariaDB has a hash of all of it
+			case n <= 0:
+				return most + 1
 			}
+		default:
 			return 16 // more than any other type takes
 		}
-		if more {
-			return most + 1
+		if kind.GetCharset() != charset.CharsetBin {
+			n *= 4 // the most that a character takes
 		}
-		return 0 // an error
+		return n
 	}
 	for _, col := range tree.Cols {
 		for _, o := range col.Options {
-			if (o.Tp == ast.ColumnOptionPrimaryKey || o.Tp == ast.ColumnOptionUniqKey) && width(col.Name.Name.L, 0) > most {
+			if (o.Tp == ast.ColumnOptionPrimaryKey || o.Tp == ast.ColumnOptionUniqKey) && width(col.Name.Name.L, 0, true) > most {
 				return true
 			}
 		}
 	}
 	for _, k := range tree.Constraints {
-		n := 0
+		n, unique := 0, k.Tp != ast.ConstraintKey && k.Tp != ast.ConstraintIndex
 		for _, part := range k.Keys {
 			if part.Column != nil {
-				n += width(part.Column.Name.L, part.Length)
+				n += width(part.Column.Name.L, part.Length, unique)
 			}
 		}
 		if n > most {
