@@ -1,6 +1,8 @@
 # make build    tmpproxy in this folder
 # make test     everything, with real servers that are obtained and started by the tests (tests/server/obtain.sh)
-# make suite    files of MySQL's own test suite and its C API test, through the proxy
+# make suite-short  files of MySQL's own test suite, directly and through the proxy (part of make test)
+# make suite    the same, its C API test, and all its table definitions, as they are and converted
+# make test-long  the same with all files of the suite, for hours
 # make servers  only obtains these servers; they are kept in ~/.cache/tmpproxy/servers (TMPPROXY_SERVERS_DIR)
 # make sequences  made-up sequences of statements, directly and through the proxy, the same each time
 # make fuzz     made-up sequences of statements, directly and through the proxy, until DURATION (60s) is over for each
@@ -18,17 +20,18 @@ FUZZ_STRATEGIES := keep,innodb
 FUZZ_SERVERS := mysql,mariadb
 SEQUENCES ?= 5000
 
-.PHONY: build test check pure real sequences servers fuzz demo suite bench
+.PHONY: build test test-long check pure real sequences servers fuzz demo suite suite-short bench
 
 build:
 	$(GO) build -o tmpproxy ./cmd/tmpproxy
 
-test: check pure real
+test: check pure real suite-short
 
 check:
 	@unformatted=$$(gofmt -l .); [ -z "$$unformatted" ] || { echo "gofmt: $$unformatted"; exit 1; }
 	$(GO) vet ./...
 	$(GO) vet -tags realserver ./tests/...
+	$(GO) vet -tags 'realserver suite' ./tests/...
 
 # No tags: nothing here needs a server.
 pure:
@@ -48,10 +51,15 @@ fuzz:
 	$(GO) test -count=1 -timeout 0 -v -tags "realserver fuzz" -run '^TestFuzz$$' ./tests/fuzz -duration=$(or $(DURATION),60s) \
 		-strategy=$(or $(STRATEGY),$(FUZZ_STRATEGIES)) -server=$(or $(SERVER),$(FUZZ_SERVERS)) -racedetector=false
 
-# Files of MySQL's own test suite and its C API test, directly and through the proxy; all table definitions of that suite, as
-# they are and converted.
-suite:
-	$(GO) test -tags 'realserver suite' -timeout 60m -v ./tests/suite
+suite-short:
+	$(GO) test -count=1 -tags 'realserver suite' -timeout 30m -v -run '^TestFiles$$' ./tests/suite | grep -Ev '^(=== | *--- PASS)'; exit $${PIPESTATUS[0]}
+
+suite: suite-short
+	$(GO) test -count=1 -tags 'realserver suite' -timeout 60m -v -run '^TestClientAPI$$' ./tests/suite
+	$(GO) test -tags 'realserver suite' -timeout 60m -v -run '^TestDefinitions$$' ./tests
+
+test-long:
+	$(GO) test -count=1 -tags 'realserver suite' -timeout 6h -v ./tests/suite -suite.all | grep -Ev '^(=== | *--- PASS)'; exit $${PIPESTATUS[0]}
 	$(GO) test -tags 'realserver suite' -timeout 60m -v -run '^TestDefinitions$$' ./tests
 
 demo:

@@ -84,22 +84,28 @@ func (b *Bench) Direct() Target {
 // and the server's name in the handshake.
 var aboutTLS = []string{"test_wl13075", "test_wl14839"}
 
-// ClientTest runs mysql_client_test, as Run does a test file: all its tests but for those about TLS.
-func (b *Bench) ClientTest(ctx context.Context, target Target, limit time.Duration) (*Run, error) {
-	if err := b.clearFolder(target); err != nil {
-		return nil, fmt.Errorf("run mysql_client_test: %w", err)
-	}
-	names, err := exec.CommandContext(ctx, b.program("mysql_client_test"), "--no-defaults", "--show-tests").Output()
+// ClientTests lists the tests of mysql_client_test.
+func (b *Bench) ClientTests(ctx context.Context) ([]string, error) {
+	out, err := exec.CommandContext(ctx, b.program("mysql_client_test"), "--no-defaults", "--show-tests").Output()
 	if err != nil {
 		return nil, fmt.Errorf("list the tests of mysql_client_test: %w", err)
 	}
-	arguments := []string{"--defaults-file=" + b.optionFile(), "--socket=" + target.Secure, "--testcase", "--vardir=" + b.vardir()}
-	for _, line := range lines(string(names)) {
-		if name := strings.TrimSpace(line); !strings.ContainsAny(name, " :") && name != "" && !slices.Contains(aboutTLS, name) {
-			arguments = append(arguments, name)
+	var list []string
+	for _, line := range lines(string(out)) {
+		if name := strings.TrimSpace(line); !strings.ContainsAny(name, " :") && name != "" {
+			list = append(list, name)
 		}
 	}
-	return b.execute(ctx, target, limit, b.program("mysql_client_test"), arguments...)
+	return list, nil
+}
+
+// ClientTest runs tests of mysql_client_test, as Run does a test file. It ends at the first that fails.
+func (b *Bench) ClientTest(ctx context.Context, tests []string, target Target, limit time.Duration) (*Run, error) {
+	if err := b.clearFolder(target); err != nil {
+		return nil, fmt.Errorf("run mysql_client_test: %w", err)
+	}
+	arguments := []string{"--defaults-file=" + b.optionFile(), "--socket=" + target.Secure, "--testcase", "--vardir=" + b.vardir()}
+	return b.execute(ctx, target, limit, b.program("mysql_client_test"), append(arguments, tests...)...)
 }
 
 // Close ends the server and removes everything.
@@ -128,6 +134,17 @@ func (b *Bench) Files() ([]string, error) {
 	}
 	slices.Sort(names)
 	return names, nil
+}
+
+func (b *Bench) path(file string) string { return filepath.Join(b.folder(), "t", file+".test") }
+
+// Text returns a test file as it is run in a way.
+func (b *Bench) Text(file string, way Way) (string, error) {
+	text, err := os.ReadFile(b.path(file))
+	if err == nil && way.Rewrite != nil {
+		return way.Rewrite(string(text)), nil
+	}
+	return string(text), err
 }
 
 // Recorded returns what the suite's authors recorded for a file, "" when they did not.
@@ -331,7 +348,7 @@ func (b *Bench) Run(ctx context.Context, file string, way Way, target Target, li
 	if err := b.clearFolder(target); err != nil {
 		return nil, fmt.Errorf("run %s: %w", file, err)
 	}
-	path := filepath.Join(b.folder(), "t", file+".test")
+	path := b.path(file)
 	text, err := os.ReadFile(path)
 	if err != nil {
 		return nil, fmt.Errorf("run %s: %w", file, err)

@@ -53,11 +53,59 @@ func temporary(text string) string {
 	return abortOnError.ReplaceAllString(errorExpected.ReplaceAllString(text, ""), "")
 }
 
-// Entry is a test file of the list and how it is run.
+// names returns the temporary tables that a test file creates, in the order of their first mention; not those of other
+// databases or whose names are variables.
+func names(text string) []string {
+	var list []string
+	for _, match := range createTemporary.FindAllStringSubmatch(text, -1) {
+		if name := strings.Trim(match[1], "`"); plainName.MatchString(name) && !slices.Contains(list, name) {
+			list = append(list, name)
+		}
+	}
+	return list
+}
+
+var plainName = regexp.MustCompile(`^[A-Za-z_]\w*$`)
+
+// topics are what the list is complete about: of the files that a plain server runs, it has all that are about them.
+var topics = map[string]*regexp.Regexp{
+	"temporary tables":    regexp.MustCompile(`(?i)temporary\s+table`),
+	"MEMORY":              regexp.MustCompile(`(?i)engine\s*=?\s*['"]?(heap|memory)`),
+	"prepared statements": regexp.MustCompile(`(?im)^\s*(prepare\s+\w+\s+from|execute\s+\w+)`),
+	"transactions":        regexp.MustCompile(`(?im)^\s*(start transaction|begin\s*(work)?\s*;|rollback|savepoint|set .*autocommit\s*=\s*(0|off)|xa\s+(start|begin))`),
+	"LOAD":                regexp.MustCompile(`(?i)load\s+(data|xml)`),
+	// Statements that stand on lines of their own go together when the delimiter is not a semicolon.
+	"multi-statements": regexp.MustCompile(`(?im)multi_statement|^\s*delimiter\s+(\|\|\|\||'abcd')`),
+}
+
+// about names the topics of a test file, sorted.
+func about(text string) []string {
+	var list []string
+	for topic, sign := range topics {
+		if sign.MatchString(text) {
+			list = append(list, topic)
+		}
+	}
+	slices.Sort(list)
+	return list
+}
+
+// Entry is a line of the list: a test file and how it is run. A file may have several, of different ways.
 type Entry struct {
 	File       string
 	Strategies []string
 	Ways       []string
+	Long       bool // takes too long to be run every time
+}
+
+// overlaps tells whether two entries of a file have a way in common, or one has none.
+func (e *Entry) overlaps(other *Entry) bool {
+	return len(e.Ways) == 0 || len(other.Ways) == 0 || slices.ContainsFunc(e.Ways, func(way string) bool { return slices.Contains(other.Ways, way) })
+}
+
+// Reuses tells whether the proxy must find tables to reuse in a file that is run in a way.
+func (e *Entry) Reuses(way string) bool {
+	return !e.Long && way == "temporary" && slices.Contains(e.Ways, way)
 }
 
 //go:embed files.txt
@@ -66,8 +114,8 @@ var listed string
 // Listed returns the test files that are run every time.
 func Listed() ([]Entry, error) { return parseList(listed) }
 
-// parseList reads lines of a file's name, its strategies and its ways; a star stands for all of these. What follows # is a
-// remark.
+// parseList reads lines of a file's name, its strategies and its ways, where a star stands for all of these and a dash for
+// none, and the word long for a file that takes too long for every time. What follows # is a remark.
 func parseList(text string) ([]Entry, error) {
 	var list []Entry
 	for i, line := range lines(text) {
@@ -76,17 +124,21 @@ func parseList(text string) ([]Entry, error) {
 		if len(fields) == 0 {
 			continue
 		}
-		if len(fields) != 3 {
+		long := len(fields) == 4 && fields[3] == "long"
+		if len(fields) != 3 && !long {
 			return nil, fmt.Errorf("line %d: want a file, strategies and ways", i+1)
 		}
-		entry := Entry{File: fields[0]}
+		entry := Entry{File: fields[0], Long: long}
 		for _, choice := range []struct {
 			given string
 			known []string
 			into  *[]string
 		}{{fields[1], Strategies, &entry.Strategies}, {fields[2], wayNames, &entry.Ways}} {
-			if choice.given == "*" {
+			switch choice.given {
+			case "*":
 				*choice.into = choice.known
+				continue
+			case "-":
 				continue
 			}
 			for _, word := range strings.Split(choice.given, ",") {
@@ -96,7 +148,7 @@ func parseList(text string) ([]Entry, error) {
 				*choice.into = append(*choice.into, word)
 			}
 		}
-		if slices.ContainsFunc(list, func(e Entry) bool { return e.File == entry.File }) {
+		if slices.ContainsFunc(list, func(e Entry) bool { return e.File == entry.File && e.overlaps(&entry) }) {
 			return nil, fmt.Errorf("line %d: %s is there twice", i+1, entry.File)
 		}
 		list = append(list, entry)

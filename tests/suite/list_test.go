@@ -3,20 +3,23 @@ package suite
 import (
 	"path/filepath"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 )
 
 func TestParseList(t *testing.T) {
-	got, err := parseList("# remark\n\nheap  * text # remark\nps keep,innodb *\n")
+	got, err := parseList("# remark\n\nheap  * text # remark\nps keep,innodb * long\nheap keep temporary\nslow - -\n")
 	want := []Entry{
-		{"heap", Strategies, []string{"text"}},
-		{"ps", []string{"keep", "innodb"}, wayNames},
+		{"heap", Strategies, []string{"text"}, false},
+		{"ps", []string{"keep", "innodb"}, wayNames, true},
+		{"heap", []string{"keep"}, []string{"temporary"}, false},
+		{"slow", nil, nil, false},
 	}
 	if err != nil || !reflect.DeepEqual(got, want) {
 		t.Errorf("got %v, %v, want %v", got, err, want)
 	}
-	for _, text := range []string{"heap", "heap * text more", "heap fast text", "heap * telepathy", "heap * text\nheap * text"} {
+	for _, text := range []string{"heap", "heap * text more", "heap fast text", "heap * telepathy", "heap * text\nheap * twice,text", "heap - -\nheap * text"} {
 		if _, err := parseList(text); err == nil {
 			t.Errorf("%q was taken", text)
 		}
@@ -28,22 +31,36 @@ func TestListed(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(list) < 40 {
-		t.Errorf("%d files are listed, want 40", len(list))
-	}
+	every, busy := 0, 0
 	for _, entry := range list {
-		if len(entry.Ways) == 0 || len(entry.Strategies) == 0 {
-			t.Errorf("%s is not run", entry.File)
+		if (len(entry.Strategies) == 0) != (len(entry.Ways) == 0) {
+			t.Errorf("%s has strategies or ways, but not both", entry.File)
 		}
+		if entry.Long {
+			continue
+		}
+		if slices.Contains(entry.Ways, "text") && slices.Equal(entry.Strategies, Strategies) {
+			every++
+		}
+		if entry.Reuses("temporary") {
+			busy++
+		}
+	}
+	if every < 150 {
+		t.Errorf("%d files are run every time as they are, directly and in all strategies, want 150", every)
+	}
+	if busy < 20 {
+		t.Errorf("the proxy must reuse tables in %d files, want 20", busy)
 	}
 }
 
-// TestExpected looks for differences that nobody has explained.
+// TestExpected looks for differences that nobody has explained, and for those that may not be.
 func TestExpected(t *testing.T) {
 	paths, err := filepath.Glob("expected/*/*.diff")
 	if err != nil {
 		t.Fatal(err)
 	}
+	converted := 0
 	for _, path := range paths {
 		parts := strings.Split(filepath.ToSlash(path), "/")
 		expected, err := ExpectedOf(strings.TrimSuffix(parts[2], ".diff"), parts[1], "text")
@@ -52,6 +69,39 @@ func TestExpected(t *testing.T) {
 			t.Errorf("%s: %v", path, err)
 		case expected.Diff == "" || expected.Reason == unexplained:
 			t.Errorf("%s explains nothing", path)
+		case parts[1] == "native" || !slices.Contains(Strategies, parts[1]):
+			t.Errorf("%s: no difference can be expected there", path)
+		case parts[1] == "innodb":
+			converted++
+		}
+	}
+	if converted == 0 {
+		t.Error("another engine makes no difference, it is said")
+	}
+}
+
+func TestNames(t *testing.T) {
+	got := names("create temporary table t1 (a int);\nCREATE TEMPORARY TABLE IF NOT EXISTS `t2` (a int);\ncreate temporary table t1 (b int);\n" +
+		"create temporary table mysqltest.t3 (a int);\ncreate temporary table $name (a int);\ncreate table t4 (a int);\n")
+	if want := []string{"t1", "t2"}; !slices.Equal(got, want) {
+		t.Errorf("got %v, want %v", got, want)
+	}
+}
+
+func TestAbout(t *testing.T) {
+	for text, want := range map[string]string{
+		"select 1;\ncreate table t1 (a int) engine=innodb;\n":     "",
+		"drop temporary  table t1;":                               "temporary tables",
+		"create table t1 (a int) ENGINE = 'Memory';":              "MEMORY",
+		"  prepare s from 'select 1';\n":                          "prepared statements",
+		"begin;\ninsert into t1 values (1);\n":                    "transactions",
+		"set session autocommit=0;\n":                             "transactions",
+		"load xml infile 'x' into table t1;\nxa  start 'a';\n":    "LOAD, transactions",
+		"create procedure p()\nbegin\nselect 'executed';\nend|\n": "",
+		"delimiter ||||;\nselect 1;\nselect 2||||\n":              "multi-statements",
+	} {
+		if got := strings.Join(about(text), ", "); got != want {
+			t.Errorf("%q is about %q, want %q", text, got, want)
 		}
 	}
 }

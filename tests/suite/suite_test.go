@@ -4,6 +4,7 @@ package suite
 
 import (
 	"context"
+	"database/sql"
 	"errors"
 	"flag"
 	"fmt"
@@ -19,6 +20,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/go-sql-driver/mysql"
 
 	"tmpproxy/tests/process"
 )
@@ -42,101 +45,111 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// rig is a bench with proxies in front of its server, two for each strategy: what clients say over TCP goes on over TCP,
-// what they say over a unix socket over the server's unix socket. So full authentication works on both.
-type rig struct {
-	*Bench
-	targets   map[string]Target
-	processes map[string][]*process.Process
-	fronts    []*Front
+// rig is a bench with proxies in front of its server.
+type rig struct{ *Bench }
+
+// relay is the proxy of one run, fresh so that what other files did does not matter: a process behind the server's port and
+// one behind its unix socket. What clients say over TCP goes on over TCP, what they say over a unix socket over a unix
+// socket, so full authentication works on both.
+type relay struct {
+	target    Target
+	front     *Front
+	processes []*process.Process
 }
 
-// settings make the proxy as busy as it can be: a name that is blocked, for instance because a file had a permanent table of
-// that name, is taken again in the next file.
-var settings = []string{"TMPPROXY_REWRITE_MAX_AGE=1s", "TMPPROXY_REWRITE_PARK_TTL=1s"}
-
-func newRig(ctx context.Context) (*rig, error) {
-	b, err := NewBench(ctx)
+// relay starts proxies with a strategy. The caller closes them.
+func (r *rig) relay(ctx context.Context, strategy string) (_ *relay, err error) {
+	p := &relay{target: Target{Socket: filepath.Join(r.Server.Dir, strategy+".sock"), Secure: filepath.Join(r.Server.Dir, strategy+".tls")}}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, p.close())
+		}
+	}()
+	for _, side := range []struct {
+		backend  string
+		settings []string
+	}{
+		{r.Server.Address, nil},
+		{r.Server.Socket, []string{"TMPPROXY_LISTEN_ADDRESSES=" + p.target.Socket, "TMPPROXY_BACKEND_ALLOW_PEER_IDENTITY=true"}},
+	} {
+		started, err := process.Start(ctx, side.backend, append(side.settings, "TMPPROXY_REWRITE_STRATEGY="+strategy)...)
+		if err != nil {
+			return nil, err
+		}
+		p.processes = append(p.processes, started)
+	}
+	_, port, err := net.SplitHostPort(p.processes[0].Address)
 	if err != nil {
 		return nil, err
 	}
-	r := &rig{Bench: b, targets: map[string]Target{}, processes: map[string][]*process.Process{}}
-	for _, strategy := range Strategies {
-		if err := r.start(ctx, strategy); err != nil {
-			return nil, errors.Join(err, r.close())
-		}
+	if p.target.Port, err = strconv.Atoi(port); err != nil {
+		return nil, err
 	}
-	// The proxies have asked the server whether it is there, and keep these connections for a while.
-	if _, why, err := r.Reset(ctx); err != nil {
-		return nil, errors.Join(fmt.Errorf("%s: %w", why, err), r.close())
-	}
-	return r, nil
+	p.front, err = NewFront(p.target.Secure, p.target.Socket)
+	return p, err
 }
 
-func (r *rig) start(ctx context.Context, strategy string) error {
-	target := Target{Socket: filepath.Join(r.Server.Dir, strategy+".sock"), Secure: filepath.Join(r.Server.Dir, strategy+".tls")}
-	for _, side := range []struct {
-		backend string
-		more    []string
-	}{
-		{r.Server.Address, nil},
-		{r.Server.Socket, []string{"TMPPROXY_LISTEN_ADDRESSES=" + target.Socket, "TMPPROXY_BACKEND_ALLOW_PEER_IDENTITY=true"}},
-	} {
-		p, err := process.Start(ctx, side.backend, slices.Concat(settings, side.more, []string{"TMPPROXY_REWRITE_STRATEGY=" + strategy})...)
+// acquaint tells the proxies the names of temporary tables, by a cycle of each: what they have seen cycle before they park
+// at once.
+func (p *relay) acquaint(ctx context.Context, names []string) error {
+	for _, proxy := range p.processes {
+		config := mysql.NewConfig()
+		config.User, config.DBName, config.Net, config.Addr = "root", "test", "tcp", proxy.Address
+		if proxy != p.processes[0] {
+			config.Net, config.Addr = "unix", p.target.Socket
+		}
+		db, err := sql.Open("mysql", config.FormatDSN())
 		if err != nil {
 			return err
 		}
-		r.processes[strategy] = append(r.processes[strategy], p)
+		conn, err := db.Conn(ctx)
+		if err != nil {
+			return errors.Join(err, db.Close())
+		}
+		for _, name := range names {
+			for _, statement := range []string{"CREATE TEMPORARY TABLE " + name + " (a INT)", "DROP TEMPORARY TABLE " + name} {
+				if _, err := conn.ExecContext(ctx, statement); err != nil {
+					return errors.Join(fmt.Errorf("%s: %w", statement, err), conn.Close(), db.Close())
+				}
+			}
+		}
+		if err := errors.Join(conn.Close(), db.Close()); err != nil {
+			return err
+		}
 	}
-	_, port, err := net.SplitHostPort(r.processes[strategy][0].Address)
-	if err != nil {
-		return err
-	}
-	if target.Port, err = strconv.Atoi(port); err != nil {
-		return err
-	}
-	front, err := NewFront(target.Secure, target.Socket)
-	if err != nil {
-		return err
-	}
-	r.fronts = append(r.fronts, front)
-	r.targets[strategy] = target
 	return nil
 }
 
-func (r *rig) close() error {
+func (p *relay) close() error {
 	var errs []error
-	for _, f := range r.fronts {
-		errs = append(errs, f.Close())
+	if p.front != nil {
+		errs = append(errs, p.front.Close())
 	}
-	for _, list := range r.processes {
-		for _, p := range list {
-			errs = append(errs, p.Stop())
-		}
+	for _, proxy := range p.processes {
+		errs = append(errs, proxy.Stop())
 	}
-	return errors.Join(append(errs, r.Bench.Close())...)
+	return errors.Join(errs...)
 }
 
-// counter sums up a counter of the strategy's proxies, whatever its labels.
-func (r *rig) counter(t *testing.T, strategy, name string) (sum float64) {
-	t.Helper()
-	for _, p := range r.processes[strategy] {
-		page, err := p.Get("/metrics")
+// counter sums up a counter, whatever its labels.
+func (p *relay) counter(name string) (sum float64, err error) {
+	for _, proxy := range p.processes {
+		page, err := proxy.Get("/metrics")
 		if err != nil {
-			t.Fatal(err)
+			return 0, err
 		}
 		for _, line := range lines(page) {
 			fields := strings.Fields(line)
 			if len(fields) == 2 && (fields[0] == name || strings.HasPrefix(fields[0], name+"{")) {
 				value, err := strconv.ParseFloat(fields[1], 64)
 				if err != nil {
-					t.Fatal(err)
+					return 0, err
 				}
 				sum += value
 			}
 		}
 	}
-	return sum
+	return sum, nil
 }
 
 // rigs lends rigs to tests that run side by side.
@@ -149,15 +162,16 @@ func newRigs(t *testing.T) *rigs {
 	n := min(runtime.GOMAXPROCS(0), 4)
 	pool := &rigs{free: make(chan *rig, n)}
 	for range n {
-		r, err := newRig(context.Background())
+		b, err := NewBench(context.Background())
 		if err != nil {
 			t.Fatal(err)
 		}
 		t.Cleanup(func() {
-			if err := r.close(); err != nil {
+			if err := b.Close(); err != nil {
 				t.Error(err)
 			}
 		})
+		r := &rig{b}
 		pool.list = append(pool.list, r)
 		pool.free <- r
 	}
@@ -182,23 +196,29 @@ type tally struct {
 	mu       sync.Mutex
 	tried    int
 	ended    map[Verdict]int // of the direct runs
+	done     []string        // files that run to their end as they are
 	recorded int             // direct output as the suite's authors recorded it
 	equal    map[string]int  // by strategy: every byte
 	alike    map[string]int  // equal but for what direct runs differ in
 	known    map[string]int
 	differ   map[string]int
+	cycles   map[string]float64
+	reuses   map[string]float64
 }
 
 func newTally() *tally {
-	return &tally{ended: map[Verdict]int{}, equal: map[string]int{}, alike: map[string]int{}, known: map[string]int{}, differ: map[string]int{}}
+	return &tally{
+		ended: map[Verdict]int{}, equal: map[string]int{}, alike: map[string]int{}, known: map[string]int{}, differ: map[string]int{},
+		cycles: map[string]float64{}, reuses: map[string]float64{},
+	}
 }
 
 func (c *tally) log(t *testing.T) {
 	t.Logf("tried %d: run %d (%d as recorded), skipped %d: by themselves %d, failing directly %d, taking longer than %v %d, ending the server %d", c.tried, c.ended[Done], c.recorded,
 		c.tried-c.ended[Done], c.ended[Skipped], c.ended[Failed], limit, c.ended[Late], c.ended[Ended])
 	for _, s := range Strategies {
-		t.Logf("%-6s %d compared: %d equal in every byte, %d but for what direct runs differ in, %d with known differences, %d different",
-			s, c.equal[s]+c.alike[s]+c.known[s]+c.differ[s], c.equal[s], c.alike[s], c.known[s], c.differ[s])
+		t.Logf("%-6s %d compared: %d equal in every byte, %d but for what direct runs differ in, %d with known differences, %d different; %.0f cycles, %.0f reuses",
+			s, c.equal[s]+c.alike[s]+c.known[s]+c.differ[s], c.equal[s], c.alike[s], c.known[s], c.differ[s], c.cycles[s], c.reuses[s])
 	}
 }
 
@@ -224,73 +244,78 @@ func TestFiles(t *testing.T) {
 		}
 	})
 	counted.log(t)
-	for _, strategy := range Strategies {
-		var cycles, reuses, raw, panics float64
-		for _, r := range pool.list {
-			cycles += r.counter(t, strategy, "tmpproxy_cycles_total")
-			reuses += r.counter(t, strategy, "tmpproxy_reuses_total")
-			raw += r.counter(t, strategy, "tmpproxy_raw_sessions_total")
-			panics += r.counter(t, strategy, "tmpproxy_panics_total")
+	if *all {
+		missing(t, pool.list[0].Bench, counted.done)
+	}
+}
+
+// missing looks for files that are about the list's topics and can be run, but are not listed.
+func missing(t *testing.T, b *Bench, done []string) {
+	list, err := Listed()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, file := range done {
+		text, err := b.Text(file, Way{})
+		if err != nil {
+			t.Fatal(err)
 		}
-		t.Logf("%-6s took part in %.0f cycles, reused a table %.0f times", strategy, cycles, reuses)
-		if panics > 0 || raw > 0 {
-			t.Errorf("%s: %.0f panics, %.0f raw sessions", strategy, panics, raw)
-		}
-		if strategy == "native" && reuses > 0 {
-			t.Errorf("native: %.0f tables were reused", reuses)
+		if topics := about(text); len(topics) > 0 && !slices.ContainsFunc(list, func(e Entry) bool { return e.File == file }) {
+			t.Errorf("%s is not listed, though it is about %s", file, strings.Join(topics, ", "))
 		}
 	}
 }
 
-// entries are the files to run and how. The listed ones are always run as the list says.
+// entries are the files to run and how: as the list says, whatever it leaves out as it is.
 func entries(b *Bench) ([]Entry, error) {
 	list, err := Listed()
-	if err != nil || !*all && *only == "" {
-		return list, err
+	if err != nil {
+		return nil, err
 	}
-	names := strings.Split(*only, ",")
+	if !*all && *only == "" {
+		return slices.DeleteFunc(list, func(e Entry) bool { return e.Long || len(e.Ways) == 0 }), nil
+	}
+	files := strings.Split(*only, ",")
 	if *only == "" {
-		if names, err = b.Files(); err != nil {
+		if files, err = b.Files(); err != nil {
 			return nil, err
 		}
 	}
-	entries := make([]Entry, len(names))
-	for i, name := range names {
-		entries[i] = Entry{name, Strategies, []string{"text"}}
-		if j := slices.IndexFunc(list, func(e Entry) bool { return e.File == name }); j >= 0 {
-			entries[i].Ways = list[j].Ways
+	var chosen []Entry
+	for _, file := range files {
+		of := slices.DeleteFunc(slices.Clone(list), func(e Entry) bool { return e.File != file })
+		if len(of) == 0 || *ways != "" {
+			of = []Entry{{File: file, Strategies: Strategies, Ways: []string{"text"}}}
 		}
-		if *with != "" {
-			entries[i].Strategies = strings.Split(*with, ",")
-		}
-		if *ways != "" {
-			entries[i].Ways = strings.Split(*ways, ",")
+		for _, entry := range of {
+			if *with != "" {
+				entry.Strategies = strings.Split(*with, ",")
+			}
+			if *ways != "" {
+				entry.Ways = strings.Split(*ways, ",")
+			}
+			chosen = append(chosen, entry)
 		}
 	}
-	return entries, nil
+	return chosen, nil
 }
 
 // runFile runs one file directly and in its strategies and compares.
 func runFile(t *testing.T, r *rig, entry Entry, way string, counted *tally) {
-	run := func(target Target, limit time.Duration) *Run {
-		t.Helper()
-		result, err := r.Run(context.Background(), entry.File, Ways[way], target, limit)
-		if err != nil {
-			t.Fatal(err)
-		}
-		keepOutput(t, filepath.Base(target.Socket), result)
-		if _, why, err := r.Reset(context.Background()); err != nil {
-			t.Fatalf("reset: %s: %v", why, err)
-		}
-		return result
+	text, err := r.Text(entry.File, Ways[way])
+	if err != nil {
+		t.Fatal(err)
 	}
-	direct := run(r.Direct(), limit)
+	direct := runDirectly(t, r, entry.File, way, limit)
 	words := []string{entry.File, way, string(direct.Verdict), direct.Duration.Round(time.Millisecond).String()}
 	counted.mu.Lock()
 	counted.tried++
 	counted.ended[direct.Verdict]++
-	if direct.Verdict == Done && direct.Output == r.Recorded(entry.File) {
-		counted.recorded++
+	if direct.Verdict == Done && way == "text" {
+		counted.done = append(counted.done, entry.File)
+		if direct.Output == r.Recorded(entry.File) {
+			counted.recorded++
+		}
 	}
 	counted.mu.Unlock()
 	if direct.Verdict != Done {
@@ -302,10 +327,10 @@ func runFile(t *testing.T, r *rig, entry Entry, way string, counted *tally) {
 	}
 	outputs := []string{direct.Output}
 	for _, strategy := range entry.Strategies {
-		proxied := run(r.targets[strategy], laterLimit)
+		proxied, cycles, reuses := runProxied(t, r, entry.File, way, strategy, names(text))
 		differences := Compare(outputs, proxied.Output)
 		for len(differences) > 0 && len(outputs) < directRuns {
-			again := run(r.Direct(), laterLimit)
+			again := runDirectly(t, r, entry.File, way, laterLimit)
 			if again.Verdict != Done {
 				t.Logf("a further direct run is %s: %s", again.Verdict, again.Message)
 			}
@@ -323,10 +348,90 @@ func runFile(t *testing.T, r *rig, entry Entry, way string, counted *tally) {
 			outcome = "alike"
 			counted.alike[strategy]++
 		}
+		counted.cycles[strategy] += cycles
+		counted.reuses[strategy] += reuses
 		counted.mu.Unlock()
-		words = append(words, strategy+"="+outcome)
+		words = append(words, fmt.Sprintf("%s=%s/%.0f/%.0f/%v", strategy, outcome, cycles, reuses, proxied.Duration.Round(time.Millisecond)))
+		if strategy != "native" && reuses == 0 && entry.Reuses(way) {
+			t.Errorf("%s: no table was reused", strategy)
+		}
 	}
 	writeReport(t, words)
+}
+
+// runDirectly runs a file and makes the server as it was before.
+func runDirectly(t *testing.T, r *rig, file, way string, limit time.Duration) *Run {
+	t.Helper()
+	return runAt(t, r, file, way, r.Direct(), "direct", limit)
+}
+
+func runAt(t *testing.T, r *rig, file, way string, target Target, kind string, limit time.Duration) *Run {
+	t.Helper()
+	result, err := r.Run(context.Background(), file, Ways[way], target, limit)
+	if err != nil {
+		t.Fatal(err)
+	}
+	keepOutput(t, kind, result)
+	renewed, why, err := r.Reset(context.Background())
+	if err != nil {
+		t.Fatalf("reset: %s: %v", why, err)
+	}
+	if renewed {
+		t.Logf("server renewed: %s", why)
+	}
+	return result
+}
+
+// runProxied runs a file through a proxy that has seen temporary tables of these names before. It returns in how many
+// cycles the proxy took part and how often it reused a table.
+func runProxied(t *testing.T, r *rig, file, way, strategy string, names []string) (result *Run, cycles, reuses float64) {
+	t.Helper()
+	ctx := context.Background()
+	p, err := r.relay(ctx, strategy)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		if err := p.close(); err != nil {
+			t.Error(err)
+		}
+	}()
+	if err := p.acquaint(ctx, names); err != nil {
+		t.Fatal(err)
+	}
+	before := counters(t, p)
+	// The proxies have asked the server whether it is there, and keep these connections for a while.
+	if err := r.sendAway(ctx); err != nil {
+		t.Fatal(err)
+	}
+	result = runAt(t, r, file, way, p.target, strategy, laterLimit)
+	after := counters(t, p)
+	if after.panics > 0 || after.raw > 0 {
+		t.Errorf("%s: %.0f panics, %.0f raw sessions", strategy, after.panics, after.raw)
+	}
+	cycles, reuses = after.cycles-before.cycles, after.reuses-before.reuses
+	if strategy == "native" && reuses > 0 {
+		t.Errorf("native: %.0f tables were reused", reuses)
+	}
+	return result, cycles, reuses
+}
+
+// counts are counters of a relay.
+type counts struct{ cycles, reuses, raw, panics float64 }
+
+func counters(t *testing.T, p *relay) (c counts) {
+	t.Helper()
+	for name, into := range map[string]*float64{
+		"tmpproxy_cycles_total": &c.cycles, "tmpproxy_reuses_total": &c.reuses,
+		"tmpproxy_raw_sessions_total": &c.raw, "tmpproxy_panics_total": &c.panics,
+	} {
+		value, err := p.counter(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		*into = value
+	}
+	return c
 }
 
 // judge compares what differs with what is known to: equal, known or different.
@@ -347,6 +452,9 @@ func judge(t *testing.T, file, strategy, way string, proxied *Run, found string)
 		if known != nil {
 			reason = known.Reason
 		}
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+			t.Fatal(err)
+		}
 		if err := os.WriteFile(path, []byte("# "+reason+"\n"+found), 0o644); err != nil {
 			t.Fatal(err)
 		}
@@ -362,7 +470,7 @@ func keepOutput(t *testing.T, kind string, r *Run) {
 	if *keep == "" {
 		return
 	}
-	name := strings.ReplaceAll(t.Name(), "/", ".") + "." + strings.TrimSuffix(kind, ".sock")
+	name := strings.ReplaceAll(t.Name(), "/", ".") + "." + kind
 	if err := os.WriteFile(filepath.Join(*keep, name), []byte(r.Output), 0o644); err != nil {
 		t.Error(err)
 	}
@@ -389,29 +497,40 @@ func writeReport(t *testing.T, words []string) {
 // TestClientAPI runs the C API test. It prints what every statement did, so its tests are compared by what they print.
 func TestClientAPI(t *testing.T) {
 	pool := newRigs(t)
+	tests, err := pool.list[0].ClientTests(context.Background())
+	if err != nil {
+		t.Fatal(err)
+	}
+	plain := slices.DeleteFunc(slices.Clone(tests), func(name string) bool { return slices.Contains(aboutTLS, name) })
+	if len(plain) != len(tests)-len(aboutTLS) || len(plain) < 300 {
+		t.Fatalf("%d tests, %d without those about TLS", len(tests), len(plain))
+	}
 	var mu sync.Mutex
 	runs := map[string]*Run{}
 	again := []string{"direct", "direct again"}
 	t.Run("run", func(t *testing.T) {
-		for _, name := range slices.Concat(again, Strategies) {
+		for _, name := range again {
 			t.Run(name, func(t *testing.T) {
 				t.Parallel()
-				r := pool.take(t)
-				target, ok := r.targets[name]
-				if !ok {
-					target = r.Direct()
-				}
-				run, err := r.ClientTest(context.Background(), target, clientLimit)
-				if err != nil {
-					t.Fatal(err)
-				}
-				if _, _, err := r.Reset(context.Background()); err != nil {
-					t.Fatal(err)
-				}
-				keepOutput(t, "", run)
+				run := clientTest(t, pool.take(t), "", false, tests)
 				mu.Lock()
+				defer mu.Unlock()
 				runs[name] = run
+			})
+		}
+		for _, strategy := range Strategies {
+			t.Run(strategy, func(t *testing.T) {
+				t.Parallel()
+				r := pool.take(t)
+				run := clientTest(t, r, strategy, true, plain)
+				mu.Lock()
+				runs[strategy] = run
 				mu.Unlock()
+				for _, name := range aboutTLS {
+					if run := clientTest(t, r, strategy, false, []string{name}); run.Verdict != Failed {
+						t.Errorf("%s is %s, though the proxy offers no TLS of its own", name, run.Verdict)
+					}
+				}
 			})
 		}
 	})
@@ -420,20 +539,27 @@ func TestClientAPI(t *testing.T) {
 	}
 	var direct []map[string]string
 	for _, name := range again {
+		if runs[name].Verdict != Done {
+			t.Fatalf("%s: %s: %s", name, runs[name].Verdict, runs[name].Message)
+		}
 		direct = append(direct, sections(runs[name].Output))
 	}
-	if len(direct[0]) < 300 || runs["direct"].Verdict != Done {
-		t.Errorf("%d tests ran directly: %s: %s", len(direct[0]), runs["direct"].Verdict, runs["direct"].Message)
+	t.Logf("directly in %v: %d tests", runs[again[0]].Duration.Round(time.Second), len(direct[0]))
+	if len(direct[0]) != len(tests) {
+		t.Errorf("%d tests ran directly, want %d", len(direct[0]), len(tests))
 	}
 	for _, strategy := range Strategies {
 		proxied := runs[strategy]
-		if proxied.Verdict != runs["direct"].Verdict {
-			t.Errorf("%s: directly %s, through the proxy %s: %s", strategy, runs["direct"].Verdict, proxied.Verdict, proxied.Message)
+		if proxied.Verdict != Done {
+			t.Errorf("%s: %s: %s", strategy, proxied.Verdict, proxied.Message)
 		}
 		got := sections(proxied.Output)
+		if len(got) != len(plain) {
+			t.Errorf("%s: %d tests ran, want %d", strategy, len(got), len(plain))
+		}
 		var unstable []string
 		equal := 0
-		for _, name := range slices.Sorted(maps.Keys(direct[0])) {
+		for _, name := range slices.Sorted(maps.Keys(got)) {
 			switch differences := Compare([]string{direct[0][name], direct[1][name]}, got[name]); {
 			case unrepeatable[name] || len(lines(direct[0][name])) != len(lines(direct[1][name])):
 				unstable = append(unstable, name)
@@ -444,6 +570,40 @@ func TestClientAPI(t *testing.T) {
 		t.Logf("%-6s in %v: %d tests, %d print the same, %d are not repeatable: %s",
 			strategy, proxied.Duration.Round(time.Second), len(got), equal, len(unstable), strings.Join(unstable, " "))
 	}
+}
+
+// clientTest runs tests of mysql_client_test, through the proxy if a strategy is named, and then with a Front or without.
+func clientTest(t *testing.T, r *rig, strategy string, front bool, tests []string) *Run {
+	t.Helper()
+	ctx := context.Background()
+	target := r.Direct()
+	if strategy != "" {
+		p, err := r.relay(ctx, strategy)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer func() {
+			if err := p.close(); err != nil {
+				t.Error(err)
+			}
+		}()
+		if err := r.sendAway(ctx); err != nil {
+			t.Fatal(err)
+		}
+		target = p.target
+		if !front {
+			target.Secure = target.Socket
+		}
+	}
+	run, err := r.ClientTest(ctx, tests, target, clientLimit)
+	if err != nil {
+		t.Fatal(err)
+	}
+	keepOutput(t, fmt.Sprint(len(tests)), run)
+	if _, why, err := r.Reset(ctx); err != nil {
+		t.Fatalf("reset: %s: %v", why, err)
+	}
+	return run
 }
 
 var heading = regexp.MustCompile(`(?m)^\d+ of \(1/1\): ([^\s:]+)`)
