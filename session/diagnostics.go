@@ -151,7 +151,7 @@ func (m *Machine) diagnose(o *Outcome) {
 		}
 		return
 	case EventFieldList, EventOther, EventUnknown:
-		m.plain = false // it may have left them alone
+		m.plain, m.lingering = false, true // it may have left them alone, and added to them
 		return
 	}
 	s := f.statement

@@ -239,6 +239,7 @@ func (m *Machine) plan(ev *Event) {
 	case EventFieldList:
 		m.mention(ev.Text)
 		m.unname()
+		m.flow.reads = true // it adds a warning to those that are there
 	case EventOther, EventUnknown, EventRaw:
 		m.settleAll("command")
 		m.flow.taintAll = true
