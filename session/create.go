@@ -283,6 +283,7 @@ func (m *Machine) planCandidate() string {
 func (m *Machine) planOwnCreate(c *rewrite.Create, text []byte) {
 	f := &m.flow
 	f.taints = true
+	f.replaces = m.server.MariaDB && (c == nil || c.OrReplace)
 	m.mention(text)
 	if c == nil || !c.Named {
 		return

@@ -108,6 +108,7 @@ type flow struct {
 	opaque      bool    // what it does cannot be seen
 	taintAll    bool    // afterwards no live table can be trusted
 	taints      bool    // afterwards no live table that it names can be trusted
+	replaces    bool    // it may drop the table of its name and fail then
 	reads       bool    // it reads diagnostics
 	keeps       bool    // MariaDB: it leaves the warnings of earlier statements alone
 	ddl         bool    // a CREATE or DROP of tables that reads and writes no rows

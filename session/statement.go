@@ -288,7 +288,7 @@ func (m *Machine) taintTables(o *Outcome) {
 		switch {
 		case all:
 			m.taint(t, "opaque")
-		case t.named && f.taints && m.ran(o) && !(f.class == ClassCreate && o.Kind == OutcomeErr):
+		case t.named && f.taints && m.ran(o) && !(f.class == ClassCreate && o.Kind == OutcomeErr && !f.replaces):
 			m.taint(t, "statement")
 		}
 	}
