@@ -38,6 +38,7 @@ type Config struct {
 		Fidelity      string   // standard or strict
 		Routines      string   // visible, scan or none
 		OnHazard      string   // count or native
+		Reset         string   // truncate or auto
 		OnRollback    string   // ignore or preserve
 		ConvertSelect bool
 		CacheLike     bool

@@ -98,7 +98,7 @@ func TestEverySource(t *testing.T) {
 		"limits.max_sessions": "20", "limits.max_handshakes": "3", "limits.handshake_timeout": "2s",
 		"relay.driver": "pump", "relay.loops": "2",
 		"rewrite.strategy": "keep", "rewrite.convert": "MEMORY", "rewrite.fidelity": "strict", "rewrite.routines": "scan", "rewrite.on_hazard": "native",
-		"rewrite.on_rollback": "preserve", "rewrite.convert_select": "true", "rewrite.cache_like": "true",
+		"rewrite.reset": "auto", "rewrite.on_rollback": "preserve", "rewrite.convert_select": "true", "rewrite.cache_like": "true",
 		"rewrite.max_statement": "128KiB", "rewrite.max_create": "8KiB", "rewrite.max_parked": "7", "rewrite.park_ttl": "1m", "rewrite.max_age": "2m",
 		"admin.address": "none", "admin.hosts": "proxy.example,other", "admin.pprof": "true",
 		"log.level": "warn", "log.format": "console", "shutdown.grace": "0s",

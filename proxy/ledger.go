@@ -44,6 +44,7 @@ type shapeRecord struct {
 	info  ShapeInfo
 	churn struct{ cycles, reuses, lost int }
 	auto  choice
+	reset resetCost
 }
 
 // Timing sums up the durations of one kind of statement.
@@ -64,6 +65,7 @@ type ShapeInfo struct {
 	Reuses    int64            `json:"reuses"`  // of these, answered from a parked table
 	Parks     int64            `json:"parks"`   // DROPs answered by parking
 	Settles   int64            `json:"settles"` // parked tables that were really dropped
+	Deletes   int64            `json:"deletes"` // resets by DELETE
 	Replays   int64            `json:"replays"` // real statements sent only to restore diagnostics
 	Fallbacks map[string]int64 `json:"fallbacks,omitempty"`
 	Hazards   map[string]int64 `json:"hazards,omitempty"`
@@ -122,6 +124,13 @@ func (l *ledger) Choose(shape string, arms session.ArmSet) session.Strategy {
 	arm := r.auto.pick(arms)
 	l.tell(r)
 	return arm
+}
+
+// Deletes implements session.Ledger.
+func (l *ledger) Deletes(shape string) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.record(shape).reset.prefersDelete()
 }
 
 // tell logs a choice that was just made, with what was measured.
@@ -200,6 +209,11 @@ func (l *ledger) Note(n session.Note) {
 		r.auto.exclude(session.StrategyInnoDB)
 		if count(&r.info.Hazards, n.Reason) == 1 {
 			l.log.write(zapcore.WarnLevel, "a difference between the engines may have shown", zap.String("hazard", n.Reason), zap.String("shape", r.info.Shape))
+		}
+	case session.NoteReset:
+		r.reset.took(n.Deleted, n.Took)
+		if n.Deleted {
+			r.info.Deletes++
 		}
 	case session.NoteTime:
 		r.auto.measured(n.Arm, n.Took)

@@ -4,6 +4,7 @@ package session
 type background struct {
 	table  *table // that it is about
 	maxAge int64  // the policy's
+	sent   int64  // when
 	phase  phase  // atCheck, atTruncate, atSettle, atCommit
 	out    bool
 	sweep  bool // a COMMIT or ROLLBACK has just been answered: what is too old may be settled
@@ -79,7 +80,11 @@ func (m *Machine) Background(now int64, p *Policy) (Step, bool) {
 		return m.send(atSettle, dropSQL(t.key), ClassSettle, t)
 	case t.exposed:
 		return m.send(atCheck, checkSQL(t.key), ClassCheck, t)
+	case m.deletable(t, p):
+		b.sent = now
+		return m.send(atDelete, emptySQL(t.key), ClassReset, t)
 	}
+	b.sent = now
 	return m.send(atTruncate, truncateSQL(t.key), ClassReset, t)
 }
 
@@ -117,13 +122,21 @@ func (m *Machine) BackgroundDone(o *Outcome) {
 		if !m.isOurs(t, o, b.maxAge, o.Now) {
 			t.condition, t.why = doomed, "not_ours"
 		}
+	case atDelete:
+		m.ours(o)
+		if o.Kind == OutcomeErr {
+			m.known = quiet
+			t.deletes = maxDeletes // TRUNCATE, then
+		} else {
+			m.reset(t, true, o.Now-b.sent)
+		}
 	case atTruncate:
 		if o.Kind == OutcomeErr {
 			m.failedTruncate(o)
 			t.condition, t.why = doomed, "reset_failed"
 		} else {
 			m.ours(o)
-			t.clear()
+			m.reset(t, false, o.Now-b.sent)
 		}
 	}
 }

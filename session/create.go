@@ -13,6 +13,8 @@ type candidate struct {
 	shape     string
 	sql       string   // the text spliced
 	keep      string   // the text spliced, the engine left alone; "" if that is not possible
+	innoDB    bool     // it makes an InnoDB table for sure
+	counted   bool     // with an AUTO_INCREMENT column
 	same      bool     // sql is the client's own text
 	like      string   // the table whose structure is taken, "" for none
 	converted bool     // sql changes the engine
@@ -171,6 +173,7 @@ func (m *Machine) consider(c *rewrite.Create, text []byte, out *candidate) strin
 	if p.Strategy == StrategyAuto {
 		v = m.choose(c, text, v, out)
 	}
+	out.innoDB, out.counted = isInnoDB(c, out.converted), c.AutoIncrement
 	out.key, out.sql, out.same, out.proved = key, v.SQL, v.SQL == string(text), shape.Proved
 	out.keep = c.Keep.SQL
 	return ""
@@ -391,7 +394,7 @@ func (m *Machine) add(s state, o *Outcome, sql string) *table {
 	c := &f.detail.candidate
 	t := &table{
 		key: c.key, shape: c.shape, sql: sql, context: m.ctx, created: f.now, warnings: o.Warnings, state: s,
-		converted: c.converted && sql == c.sql, arm: c.arm, counts: c.arm == StrategyNative, spent: m.elapsed(), like: c.like, exposed: c.like != "",
+		converted: c.converted && sql == c.sql, innoDB: c.innoDB && sql == c.sql, counted: c.counted, arm: c.arm, counts: c.arm == StrategyNative, spent: m.elapsed(), like: c.like, exposed: c.like != "",
 	}
 	if t.converted && c.shadowed {
 		t.shadow, c.shadowed = true, false

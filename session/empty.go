@@ -35,6 +35,7 @@ func (m *Machine) endAside(emptied bool) Step {
 	t := f.table
 	if emptied {
 		t.clear()
+		t.deletes = 0
 	} else {
 		f.blocked = true
 		if t.state == stateParked {
@@ -86,6 +87,7 @@ func (m *Machine) truncated(o *Outcome) Step {
 		return m.endAside(true)
 	}
 	t.clear()
+	t.deletes = 0
 	if f.then == doEmpty {
 		m.ended(t)
 		t.state, t.parked = stateParked, f.now

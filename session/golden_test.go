@@ -20,7 +20,7 @@ var update = flag.Bool("update", false, "rewrite testdata/*.txt with what the ma
 //
 //	session [exposed] [mariadb] [version=N] [schema=S] [noauto] [collation=N] POLICY..   a new session; exposed: something that
 //	                                     cannot be seen runs behind every command
-//	policy POLICY..                      a reload: keep, native, innodb, auto, strict, preserve, like, select, routines=visible|scan|none, parked=N,
+//	policy POLICY..                      a reload: keep, native, innodb, auto, strict, preserve, deletes, like, select, routines=visible|scan|none, parked=N,
 //	                                     ttl=D, age=D, hazard=native, statement=N
 //	seen T, routine T, proved, routines  what the ledger knows: of a table db.t, of all shapes, that there are routines
 //	query SQL, long SQL, prepare SQL, execute N, close N, initdb S, fields T, ping, other, unknown, raw, reset, user S [collation=N], quit
@@ -226,6 +226,9 @@ func (g *golden) configure(args []string) {
 			p.Strict = true
 		case "preserve":
 			p.Preserve = true
+		case "deletes":
+			p.Deletes = true
+			g.l.delete = true
 		case "like":
 			p.CacheLike = true
 		case "select":

@@ -12,6 +12,7 @@ type memory struct {
 	notes  []Note
 	record bool // keep notes
 	counts [NoteTime + 1]int
+	delete bool     // what Deletes says
 	arm    Strategy // what Choose says
 }
 
@@ -44,6 +45,8 @@ func (l *memory) Choose(_ string, arms ArmSet) Strategy {
 	}
 	return l.arm
 }
+
+func (l *memory) Deletes(string) bool { return l.delete }
 
 func (l *memory) shape(shape string) (*ShapeState, *churn) {
 	if l.shapes[shape] == nil {
@@ -91,7 +94,7 @@ func (l *memory) Note(n Note) {
 var noteNames = [...]string{
 	NoteCycle: "cycle", NoteSeen: "seen", NoteReuse: "reuse", NotePark: "park", NoteSettle: "settle", NoteReplay: "replay",
 	NoteFallback: "fallback", NoteHazard: "hazard", NoteProved: "proved", NoteBlockShape: "block_shape",
-	NoteBlockName: "block_name", NoteTaint: "taint", NoteTime: "time",
+	NoteBlockName: "block_name", NoteTaint: "taint", NoteReset: "reset", NoteTime: "time",
 }
 
 func (n Note) String() string {
@@ -101,6 +104,9 @@ func (n Note) String() string {
 	}
 	if n.Reason != "" {
 		s += " " + n.Reason
+	}
+	if n.Kind == NoteReset {
+		s += fmt.Sprintf(" deleted=%v %dms", n.Deleted, n.Took/1e6)
 	}
 	if n.Kind == NoteTime {
 		s += fmt.Sprintf(" %d %dms", n.Arm, n.Took/1e6)

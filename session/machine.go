@@ -49,6 +49,7 @@ const (
 	atCheck              // a look whether a table is still ours
 	atProbe              // a look whether something permanent has its name
 	atTruncate           // a TRUNCATE of ours
+	atDelete             // a DELETE of ours in its place
 	atShadow             // the CREATE of a shadow
 	atCheckRows          // a look whether a table is still ours whose rows are to be copied
 	atEmptyShadow        // a DELETE of ours, of the rows in a shadow

@@ -69,14 +69,15 @@ type setup struct {
 	seen                              bool // the process knows the names
 	scan                              bool // routines: scan, and no body mentions a managed name
 	maxParked                         int
+	deletes                           bool   // InnoDB tables are emptied by DELETE
 	trigger                           string // drop or merge: then nothing but P3 and P4 is looked at
 	commands                          []command
 }
 
 func (s setup) String() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "mariadb=%v lists=%v binlog=%v foldsCase=%v strategy=%d strict=%v seen=%v scan=%v parked=%d trigger=%s\n",
-		s.mariadb, s.lists, s.binlog, s.foldsCase, s.strategy, s.strict, s.seen, s.scan, s.maxParked, s.trigger)
+	fmt.Fprintf(&b, "mariadb=%v lists=%v binlog=%v foldsCase=%v strategy=%d strict=%v seen=%v scan=%v parked=%d deletes=%v trigger=%s\n",
+		s.mariadb, s.lists, s.binlog, s.foldsCase, s.strategy, s.strict, s.seen, s.scan, s.maxParked, s.deletes, s.trigger)
 	for _, c := range s.commands {
 		fmt.Fprintf(&b, "  %s\n", c)
 	}
@@ -124,6 +125,7 @@ func newWorld(s setup, tracing bool) *world {
 		Strategy: s.strategy, Convert: convert, Strict: s.strict, MaxStatement: 1 << 16, MaxParked: s.maxParked,
 		ParkTTL: int64(10 * time.Minute), MaxAge: int64(time.Hour),
 	}
+	w.policy.Deletes, w.l.delete = s.deletes, s.deletes
 	if s.scan {
 		w.policy.Routines = RoutinesScan
 		w.l.known = true
@@ -599,7 +601,7 @@ func (w *world) ours(step Step, c command) string {
 	w.last = s.query(step.SQL)
 	after := look()
 	switch st.op {
-	case opTruncate:
+	case opTruncate, opDelete:
 		k := s.key(st.names[0])
 		if r := s.temps()[k]; r == nil || r.engine == "MERGE" {
 			return fmt.Sprintf("P4: TRUNCATE of ours would not empty the table %v that was made through us", k)
@@ -816,6 +818,7 @@ func generate(seed uint64) setup {
 		strategy: StrategyKeep, seen: r.IntN(4) > 0, scan: r.IntN(8) == 0, maxParked: 1 + r.IntN(3), strict: r.IntN(10) == 0,
 	}
 	s.lists = s.lists && s.mariadb
+	s.deletes = r.IntN(5) == 0
 	if r.IntN(20) == 0 {
 		s.trigger = []string{"drop", "merge"}[r.IntN(2)]
 	}

@@ -82,7 +82,7 @@ const (
 	ClassCreate         // the client's CREATE TEMPORARY TABLE
 	ClassDrop           // the client's DROP of a temporary table
 	ClassUse            // a client's statement that names a managed table
-	ClassReset          // a TRUNCATE of ours
+	ClassReset          // a TRUNCATE or DELETE of ours that empties a table
 	ClassCheck          // a look of ours at what a name stands for
 	ClassSettle         // a DROP TEMPORARY TABLE of ours
 	ClassReplay         // a statement sent only to restore diagnostics
@@ -141,6 +141,7 @@ type Policy struct {
 	OnHazard      OnHazard
 	ConvertSelect bool  // CREATE .. AS SELECT is converted, too
 	CacheLike     bool  // CREATE .. LIKE is cached, too
+	Deletes       bool  // tables are emptied by DELETE where that is cheaper
 	Preserve      bool  // rows of converted tables outlive an explicit ROLLBACK
 	MaxStatement  int   // bytes of a statement that are examined
 	MaxCreate     int   // bytes of a CREATE that rewrite.Analyze may parse
@@ -187,18 +188,20 @@ const (
 	NoteBlockShape                 // ShapeState.Native = Until
 	NoteBlockName                  // NameState.Native = Until
 	NoteTaint                      // a table became tainted; Reason
+	NoteReset                      // a table was emptied in the background that may be emptied either way; Deleted, Took
 	NoteTime                       // StrategyAuto: a cycle that counts has ended; Arm, Took
 )
 
 // Note is one fact for the process-wide ledger.
 type Note struct {
-	Kind   NoteKind
-	Shape  string
-	Name   Key
-	Reason string // snake_case, from a fixed list
-	Until  int64
-	Arm    Strategy
-	Took   int64 // nanoseconds that the client spent in CREATE, DROP and the statements that name the table
+	Kind    NoteKind
+	Shape   string
+	Name    Key
+	Reason  string // snake_case, from a fixed list
+	Until   int64
+	Arm     Strategy
+	Took    int64 // nanoseconds: of NoteTime those that the client spent in CREATE, DROP and the statements that name the table
+	Deleted bool  // by DELETE
 }
 
 // Ledger is the process-wide memory that the machines of one backend share. Implementations are safe for concurrent use and never
@@ -210,5 +213,7 @@ type Ledger interface {
 	Routines() (known, any bool)
 	// Choose says what StrategyAuto does with the cycle of a shape that begins now; arms are what its CREATE allows.
 	Choose(shape string, arms ArmSet) Strategy
+	// Deletes says whether a DELETE is expected to cost less than a TRUNCATE of a table of a shape.
+	Deletes(shape string) bool
 	Note(Note)
 }

@@ -55,19 +55,22 @@ type table struct {
 	state     state
 	condition condition // of a parked table
 	converted bool
-	counts    bool // for StrategyAuto: this cycle tells how fast its arm is
-	touched   bool // a statement has named it since it was last empty
-	exposed   bool // since we last knew that it is there, something that cannot be seen has run, and may have dropped or replaced it
-	written   bool // rows were written in the transaction that is open
-	shadow    bool // it has a shadow: see preserve.go
-	full      bool // the shadow has rows in it
-	copy      bool // by the command in progress: its rows are to be copied to the shadow
-	copied    bool // that was done
-	away      bool // its rows are in the shadow
-	named     bool // by the command in progress
-	outdated  bool // by the command in progress, which may change the table that it is like
-	settle    bool // to be really dropped by the command in progress
-	must      bool // which fails if that fails
+	innoDB    bool  // it is InnoDB for sure
+	counted   bool  // it has an AUTO_INCREMENT column
+	deletes   uint8 // how many times it was emptied by DELETE since it was last truncated
+	counts    bool  // for StrategyAuto: this cycle tells how fast its arm is
+	touched   bool  // a statement has named it since it was last empty
+	exposed   bool  // since we last knew that it is there, something that cannot be seen has run, and may have dropped or replaced it
+	written   bool  // rows were written in the transaction that is open
+	shadow    bool  // it has a shadow: see preserve.go
+	full      bool  // the shadow has rows in it
+	copy      bool  // by the command in progress: its rows are to be copied to the shadow
+	copied    bool  // that was done
+	away      bool  // its rows are in the shadow
+	named     bool  // by the command in progress
+	outdated  bool  // by the command in progress, which may change the table that it is like
+	settle    bool  // to be really dropped by the command in progress
+	must      bool  // which fails if that fails
 }
 
 // TableInfo is what is told of a table to whoever watches the session.

@@ -36,6 +36,7 @@ func newPolicy(c *config.Config) (*session.Policy, error) {
 	p := &session.Policy{
 		Convert:       convert,
 		Strict:        r.Fidelity == "strict",
+		Deletes:       r.Reset == "auto",
 		Preserve:      r.OnRollback == "preserve",
 		ConvertSelect: r.ConvertSelect,
 		CacheLike:     r.CacheLike,

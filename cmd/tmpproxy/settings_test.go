@@ -64,6 +64,7 @@ func TestPolicy(t *testing.T) {
 func TestWords(t *testing.T) {
 	for key, words := range map[string][]string{
 		"rewrite.strategy":    {"innodb", "keep", "native", "auto"},
+		"rewrite.reset":       {"truncate", "auto"},
 		"rewrite.on_rollback": {"ignore", "preserve"},
 		"rewrite.routines":    {"visible", "scan", "none"},
 		"rewrite.on_hazard":   {"count", "native"},
