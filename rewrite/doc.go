@@ -4,8 +4,7 @@
 // statements whose content matters ([ParseSet], [ParseDrop], [ParseUse]), finds out
 // whether a text could name a table ([Mentions]) or run a routine ([CallsFunction]),
 // and judges whether a CREATE TEMPORARY TABLE may be cached, splicing the text that
-// is to be sent instead ([Analyze]). [Structure] tells when the source of a CREATE ..
-// LIKE is no longer what it was.
+// is to be sent instead ([Analyze]).
 //
 // The scanner is our own and never allocates; the tidb parser is only asked whether
 // a CREATE is what it seems. No SQL is ever produced from a syntax tree: texts are

@@ -9,7 +9,7 @@
 #   bin/mysqld, bin/mysql, bin/mysqladmin            (mysql, mysql-testsuite)
 #   bin/mysqltest, bin/mysql_client_test, …          (mysql-testsuite: all programs that the tests call)
 #   usr/lib/mysql-test/{t,r,include,std_data}        (mysql-testsuite: the main suite)
-#   bin/mariadbd, bin/mariadb, bin/mariadb-admin     (mariadb; also under their mysql names)
+#   bin/mariadbd, bin/mariadb                        (mariadb; also under their mysql names)
 #   bin/haproxy                                      (haproxy)
 #   bin/mysqlrouter, plugins                         (mysqlrouter; its plugin_folder is plugins)
 #   bin/initialize DATADIR                           makes a data directory whose root has no password (servers)
@@ -190,10 +190,8 @@ mariadb*)
   [ -n "$share" ] || fail "no system tables among the unpacked packages"
   wrapper mariadbd usr/sbin/mariadbd "$server" "--no-defaults --lc-messages-dir=\"\$root/$share\" --character-sets-dir=\"\$root/usr/share/mysql/charsets\" --plugin-dir=\"\$root/usr/lib/mysql/plugin\" "
   wrapper mariadb usr/bin/mariadb "$client" ""
-  wrapper mariadb-admin usr/bin/mariadb-admin "$client" ""
   ln -s mariadbd "$work/root/bin/mysqld"
   ln -s mariadb "$work/root/bin/mysql"
-  ln -s mariadb-admin "$work/root/bin/mysqladmin"
   cat >"$work/root/bin/initialize" <<INIT
 #!/bin/sh
 # initialize DATADIR [option ...]: makes a data directory; root has no password.
