@@ -2,7 +2,8 @@
 # make test     everything, with real servers that are obtained and started by the tests (tests/server/obtain.sh)
 # make suite-short  files of MySQL's own test suite, directly and through the proxy (part of make test)
 # make suite    the same, its C API test, and all its table definitions, as they are and converted
-# make test-long  the same with all files of the suite, for hours
+# make test-long  the same with all files of the suite, and all drivers, for hours
+# make drivers  drivers of eight languages and command-line programs, directly and through the proxy (make test runs four of them)
 # make servers  only obtains these servers; they are kept in ~/.cache/tmpproxy/servers (TMPPROXY_SERVERS_DIR)
 # make sequences  made-up sequences of statements, directly and through the proxy, the same each time
 # make fuzz     made-up sequences of statements, directly and through the proxy, until DURATION (60s) is over for each
@@ -16,11 +17,13 @@ SHELL := /bin/bash
 GO ?= go
 SERVERS := mysql mariadb mariadb-11.8 mariadb-10.5
 PEERS := haproxy mysqlrouter
+# Interpreters with their drivers.
+CLIENTS := drivers
 FUZZ_STRATEGIES := keep,innodb
 FUZZ_SERVERS := mysql,mariadb
 SEQUENCES ?= 5000
 
-.PHONY: build test test-long check pure real sequences servers fuzz demo suite suite-short bench
+.PHONY: build test test-long check pure real sequences servers fuzz demo suite suite-short bench drivers
 
 build:
 	$(GO) build -o tmpproxy ./cmd/tmpproxy
@@ -41,7 +44,7 @@ real: servers
 	$(GO) test -race -tags realserver -timeout 30m ./tests/...
 
 servers:
-	@for server in $(SERVERS) $(PEERS); do tests/server/obtain.sh $$server >/dev/null || exit 1; done
+	@for server in $(SERVERS) $(PEERS) $(CLIENTS); do tests/server/obtain.sh $$server >/dev/null || exit 1; done
 
 sequences: servers
 	$(GO) test -count=1 -timeout 60m -v -tags "realserver fuzz" -run '^TestSequences$$' ./tests/fuzz -sequences=$(SEQUENCES) \
@@ -58,9 +61,12 @@ suite: suite-short
 	$(GO) test -count=1 -tags 'realserver suite' -timeout 60m -v -run '^TestClientAPI$$' ./tests/suite
 	$(GO) test -tags 'realserver suite' -timeout 60m -v -run '^TestDefinitions$$' ./tests
 
-test-long:
+test-long: drivers
 	$(GO) test -count=1 -tags 'realserver suite' -timeout 6h -v ./tests/suite -suite.all | grep -Ev '^(=== | *--- PASS)'; exit $${PIPESTATUS[0]}
 	$(GO) test -tags 'realserver suite' -timeout 60m -v -run '^TestDefinitions$$' ./tests
+
+drivers:
+	$(GO) test -count=1 -tags realserver -timeout 60m -v ./tests/drivers -drivers.all
 
 demo:
 	@$(GO) run ./tests/demo -duration=$(or $(DURATION),20s) -server=$(or $(SERVER),auto)$(if $(NONINTERACTIVE), -noninteractive)

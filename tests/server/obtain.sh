@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
-# Obtains a MySQL or MariaDB server, or another proxy to compare with, without touching the system: Debian's packages and
-# all their libraries are downloaded and unpacked into a folder of their own and run through the loader that lies there.
+# Obtains a MySQL or MariaDB server, another proxy to compare with, or interpreters with their MySQL drivers, without touching
+# the system: Debian's packages and all their libraries are downloaded and unpacked into a folder of their own and run through
+# the loader that lies there.
 #
-#   obtain.sh mysql|mysql-testsuite|mariadb|mariadb-11.8|mariadb-10.5|haproxy|mysqlrouter [DIR]
+#   obtain.sh mysql|mysql-testsuite|mariadb|mariadb-11.8|mariadb-10.5|haproxy|mysqlrouter|drivers [DIR]
 #
 # DIR (default $TMPPROXY_SERVERS_DIR, else ${XDG_CACHE_HOME:-$HOME/.cache}/tmpproxy/servers) holds one folder per server.
 # That folder's path is the only line on standard output; progress goes to standard error. In it:
@@ -14,6 +15,8 @@
 #   bin/mysqlrouter, plugins                         (mysqlrouter; its plugin_folder is plugins)
 #   bin/initialize DATADIR                           makes a data directory whose root has no password (servers)
 #   VERSION                                          the program's own --version line
+# drivers has none of these but VERSION, which lists packages and their versions, one a line: its programs lie where the
+# packages have them, without a loader and a C library, and run with the system's.
 # The server programs read no option files (a leading --no-defaults is accepted). A server that is already there is
 # left alone, so the script may be called every time. Two calls at once are safe: the second waits for the first.
 set -euo pipefail
@@ -31,7 +34,13 @@ mariadb-11.8) suite=trixie packages="mariadb-server-core mariadb-client-core" al
 mariadb-10.5) suite=bullseye packages="mariadb-server-core-10.5 mariadb-client-core-10.5" alone=mariadb-server-10.5 ;;
 haproxy) suite=trixie packages=haproxy alone= ;;
 mysqlrouter) suite=sid packages=mysql-router alone= ;;
-*) fail "usage: obtain.sh mysql|mysql-testsuite|mariadb|mariadb-11.8|mariadb-10.5|haproxy|mysqlrouter [DIR]" ;;
+drivers)
+  suite=bookworm alone=
+  packages="php-cli php-mysql python3 python3-mysqldb python3-pymysql python3-pyodbc odbc-mariadb perl libdbd-mysql-perl"
+  packages="$packages libdbd-mariadb-perl ruby ruby-mysql2 openjdk-17-jre-headless libmariadb-java mariadb-client-core"
+  packages="$packages mariadb-client sysbench"
+  ;;
+*) fail "usage: obtain.sh mysql|mysql-testsuite|mariadb|mariadb-11.8|mariadb-10.5|haproxy|mysqlrouter|drivers [DIR]" ;;
 esac
 servers=${2:-${TMPPROXY_SERVERS_DIR:-${XDG_CACHE_HOME:-${HOME:?HOME is not set}/.cache}/tmpproxy/servers}}
 for program in apt-get apt-config dpkg flock; do
@@ -124,6 +133,31 @@ for attempt in 1 2 3; do
 done
 [ -n "$fetched" ] || fail "cannot download $packages from Debian $suite:
 $(tail -n 15 "$work/log")"
+
+# place puts what was unpacked in its place.
+place() {
+  rm -rf "$root"
+  mv "$work/root" "$root"
+}
+
+if [ "$kind" = drivers ]; then
+  # An interpreter finds its files by the path of its program, which would be the loader's if it were run through that.
+  rm -f "$work"/apt/cache/archives/libc6_*.deb "$work"/apt/cache/archives/libc-bin_*.deb
+  for package in "$work"/apt/cache/archives/*.deb; do
+    dpkg -x "$package" "$work/root" || fail "cannot unpack $package"
+    dpkg-deb --show --showformat '${Package} ${Version}\n' "$package" >>"$work/VERSION"
+  done
+  rm -rf "$work/root/usr/share/doc" "$work/root/usr/share/man"
+  # Links to places of the system mean those of the tree.
+  (cd "$work/root" && find . -type l -lname '/*' -printf '%P %l\n') | while read -r link target; do
+    [ ! -e "$work/root$target" ] || ln -sfn "$(sed -e 's,[^/]*$,,' -e 's,[^/]*/,../,g' <<<"$link")${target#/}" "$work/root/$link"
+  done
+  mv "$work/VERSION" "$work/root/VERSION"
+  place
+  say "obtained $(wc -l <"$root/VERSION") packages"
+  printf '%s\n' "$root"
+  exit 0
+fi
 
 for package in "$work"/apt/cache/archives/*.deb; do
   dpkg -x "$package" "$work/root" || fail "cannot unpack $package"
@@ -220,7 +254,6 @@ option=--version
 [ "$program" != haproxy ] || option=-v
 version=$("$work/root/bin/$program" $option | head -n 1) || fail "the unpacked $program does not run on this machine"
 printf '%s\n' "$version" >"$work/root/VERSION"
-rm -rf "$root"
-mv "$work/root" "$root"
+place
 say "obtained ${version#*Ver }"
 printf '%s\n' "$root"

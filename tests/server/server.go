@@ -33,6 +33,8 @@ const (
 	MariaDB105 Kind = "mariadb-10.5" // MariaDB 10.5
 
 	MySQLTestsuite Kind = "mysql-testsuite" // MySQL 9.7 with its regression tests beside it
+
+	Drivers Kind = "drivers" // no server: interpreters with their drivers, only to be obtained
 )
 
 // Other proxies, to compare with. Only Obtain takes them.
