@@ -2,6 +2,7 @@ package proxy
 
 import (
 	"cmp"
+	"hash/maphash"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -32,11 +33,24 @@ type ledger struct {
 	now     func() int64
 	maxAge  atomic.Int64
 
-	mu     sync.Mutex
-	shapes generations[string, *shapeRecord]
-	names  generations[session.Key, *session.NameState]
+	seed   maphash.Seed
+	shapes [ledgerParts]shapes
+	names  [ledgerParts]names
 
 	bodies atomic.Pointer[bodies] // routines: scan; nil: bodies were not read
+}
+
+// Each part of the ledger has a lock of its own, so that sessions on several processors seldom meet at one.
+const ledgerParts = 16
+
+type shapes struct {
+	mu sync.Mutex
+	generations[string, *shapeRecord]
+}
+
+type names struct {
+	mu sync.Mutex
+	generations[session.Key, *session.NameState]
 }
 
 type shapeRecord struct {
@@ -79,18 +93,33 @@ type ShapeInfo struct {
 }
 
 func newLedger(log *journal, m *metrics, now func() int64) *ledger {
-	return &ledger{
-		log: log, metrics: m, now: now,
-		shapes: generations[string, *shapeRecord]{entries: maxShapes, bytes: maxShapeBytes},
-		names:  generations[session.Key, *session.NameState]{entries: maxNames, bytes: maxNameBytes},
+	l := &ledger{log: log, metrics: m, now: now, seed: maphash.MakeSeed()}
+	for i := range ledgerParts {
+		l.shapes[i].entries, l.shapes[i].bytes = maxShapes/ledgerParts, maxShapeBytes/ledgerParts
+		l.names[i].entries, l.names[i].bytes = maxNames/ledgerParts, maxNameBytes/ledgerParts
 	}
+	return l
+}
+
+// shape returns the part that a shape belongs to, locked.
+func (l *ledger) shape(shape string) *shapes {
+	p := &l.shapes[maphash.String(l.seed, shape)%ledgerParts]
+	p.mu.Lock()
+	return p
+}
+
+// name returns the part that a name belongs to, locked.
+func (l *ledger) name(key session.Key) *names {
+	p := &l.names[maphash.Comparable(l.seed, key)%ledgerParts]
+	p.mu.Lock()
+	return p
 }
 
 // Shape implements session.Ledger.
 func (l *ledger) Shape(shape string) session.ShapeState {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if r, ok := l.shapes.get(shape, len(shape)); ok {
+	p := l.shape(shape)
+	defer p.mu.Unlock()
+	if r, ok := p.get(shape, len(shape)); ok {
 		return r.state
 	}
 	return session.ShapeState{}
@@ -99,11 +128,11 @@ func (l *ledger) Shape(shape string) session.ShapeState {
 // Name implements session.Ledger.
 func (l *ledger) Name(key session.Key) session.NameState {
 	var s session.NameState
-	l.mu.Lock()
-	if n, ok := l.names.get(key, size(key)); ok {
+	p := l.name(key)
+	if n, ok := p.get(key, size(key)); ok {
 		s = *n
 	}
-	l.mu.Unlock()
+	p.mu.Unlock()
 	if b := l.bodies.Load(); b != nil {
 		s.Routine = b.mentions(key.Name)
 	}
@@ -118,9 +147,9 @@ func (l *ledger) Routines() (known, any bool) {
 
 // Choose implements session.Ledger.
 func (l *ledger) Choose(shape string, arms session.ArmSet) session.Strategy {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	r := l.record(shape)
+	p := l.shape(shape)
+	defer p.mu.Unlock()
+	r := p.record(shape)
 	arm := r.auto.pick(arms)
 	l.tell(r)
 	return arm
@@ -128,9 +157,9 @@ func (l *ledger) Choose(shape string, arms session.ArmSet) session.Strategy {
 
 // Deletes implements session.Ledger.
 func (l *ledger) Deletes(shape string) bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.record(shape).reset.prefersDelete()
+	p := l.shape(shape)
+	defer p.mu.Unlock()
+	return p.record(shape).reset.prefersDelete()
 }
 
 // tell logs a choice that was just made, with what was measured.
@@ -146,20 +175,20 @@ func (l *ledger) tell(r *shapeRecord) {
 
 func size(key session.Key) int { return len(key.Schema) + len(key.Name) }
 
-func (l *ledger) record(shape string) *shapeRecord {
-	r, ok := l.shapes.get(shape, len(shape))
+func (p *shapes) record(shape string) *shapeRecord {
+	r, ok := p.get(shape, len(shape))
 	if !ok {
 		r = &shapeRecord{info: ShapeInfo{Shape: shape}}
-		l.shapes.put(shape, len(shape), r)
+		p.put(shape, len(shape), r)
 	}
 	return r
 }
 
-func (l *ledger) name(key session.Key) *session.NameState {
-	n, ok := l.names.get(key, size(key))
+func (p *names) record(key session.Key) *session.NameState {
+	n, ok := p.get(key, size(key))
 	if !ok {
 		n = &session.NameState{}
-		l.names.put(key, size(key), n)
+		p.put(key, size(key), n)
 	}
 	return n
 }
@@ -167,20 +196,23 @@ func (l *ledger) name(key session.Key) *session.NameState {
 // Note implements session.Ledger.
 func (l *ledger) Note(n session.Note) {
 	l.metrics.note(&n)
-	l.mu.Lock()
-	defer l.mu.Unlock()
 	switch n.Kind {
-	case session.NoteSeen:
-		l.name(n.Name).Seen = true
-		return
-	case session.NoteBlockName:
-		l.name(n.Name).Native = n.Until
+	case session.NoteSeen, session.NoteBlockName:
+		p := l.name(n.Name)
+		defer p.mu.Unlock()
+		if n.Kind == session.NoteSeen {
+			p.record(n.Name).Seen = true
+		} else {
+			p.record(n.Name).Native = n.Until
+		}
 		return
 	}
 	if n.Shape == "" {
 		return
 	}
-	r := l.record(n.Shape)
+	p := l.shape(n.Shape)
+	defer p.mu.Unlock()
+	r := p.record(n.Shape)
 	switch n.Kind {
 	case session.NoteCycle:
 		r.info.Cycles++
@@ -236,39 +268,43 @@ func count(m *map[string]int64, key string) int64 {
 // measure adds the duration of one statement, in nanoseconds: of the client's as the client saw it, of ours as the backend took.
 func (l *ledger) measure(class session.Class, shape string, ns int64) {
 	l.metrics.measure(class, ns)
-	if shape == "" {
-		return
-	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	r := l.record(shape)
+	var timing func(*ShapeInfo) *Timing
 	switch class {
 	case session.ClassCreate:
-		r.info.Create.add(ns)
+		timing = func(i *ShapeInfo) *Timing { return &i.Create }
 	case session.ClassDrop:
-		r.info.Drop.add(ns)
+		timing = func(i *ShapeInfo) *Timing { return &i.Drop }
 	case session.ClassReset:
-		r.info.Reset.add(ns)
+		timing = func(i *ShapeInfo) *Timing { return &i.Reset }
 	case session.ClassCheck:
-		r.info.Check.add(ns)
+		timing = func(i *ShapeInfo) *Timing { return &i.Check }
 	case session.ClassSettle:
-		r.info.Settle.add(ns)
+		timing = func(i *ShapeInfo) *Timing { return &i.Settle }
 	}
+	if shape == "" || timing == nil {
+		return
+	}
+	p := l.shape(shape)
+	defer p.mu.Unlock()
+	timing(&p.record(shape).info).add(ns)
 }
 
 // Shapes lists what was counted, the most cycles first.
 func (l *ledger) Shapes() []ShapeInfo {
 	now := l.now()
-	l.mu.Lock()
 	list := []ShapeInfo{}
-	l.shapes.each(func(r *shapeRecord) {
-		i := r.info
-		i.Fallbacks, i.Hazards = clone(i.Fallbacks), clone(i.Hazards)
-		i.Native = r.state.Native > now
-		i.Choice = r.auto.info()
-		list = append(list, i)
-	})
-	l.mu.Unlock()
+	for i := range l.shapes {
+		p := &l.shapes[i]
+		p.mu.Lock()
+		p.each(func(r *shapeRecord) {
+			i := r.info
+			i.Fallbacks, i.Hazards = clone(i.Fallbacks), clone(i.Hazards)
+			i.Native = r.state.Native > now
+			i.Choice = r.auto.info()
+			list = append(list, i)
+		})
+		p.mu.Unlock()
+	}
 	slices.SortFunc(list, func(a, b ShapeInfo) int {
 		return cmp.Or(cmp.Compare(b.Cycles, a.Cycles), cmp.Compare(a.Shape, b.Shape))
 	})
