@@ -37,6 +37,7 @@ var (
 	servers    = flag.String("server", "mysql,mariadb", "servers, separated by commas: mysql, mysql-nobinlog, mariadb, mariadb-binlog, mariadb-11.8, mariadb-10.5")
 	settings   = flag.String("proxy", "", "further settings of tmpproxy, as NAME=value separated by blanks")
 	workers    = flag.Int("workers", 5, "how many sequences run side by side")
+	find       = flag.String("find", "", "known differences to be found and shrunk as if they were unexplained, separated by commas")
 	replay     = flag.String("replay", "", "a file with a script, which is run instead of made-up sequences")
 	race       = flag.Bool("racedetector", true, "build tmpproxy with the race detector")
 )
@@ -57,6 +58,7 @@ var flavours = map[string]struct {
 func TestMain(m *testing.M) {
 	flag.Parse()
 	process.Race = *race
+	Unexplain(strings.Split(*find, ",")...)
 	// In memory, servers make and drop permanent tables ten times as fast.
 	if _, err := os.Stat("/dev/shm"); err == nil && os.Getenv("TMPDIR") == "" {
 		os.Setenv("TMPDIR", "/dev/shm")
