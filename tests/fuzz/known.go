@@ -177,7 +177,9 @@ var Known = []Difference{
 	},
 	{
 		Name: "column-flags", Strategies: converted,
-		Match:  func(s *side, d *differential.Difference) bool { return strings.Contains(s.text, "ORDER BY") && keyFlags(d) },
+		Match: func(s *side, d *differential.Difference) bool {
+			return strings.Contains(s.text, "ORDER BY") && keyFlags(d)
+		},
 		Reason: "servers tell of a sorted column that it is part of a key only when it needs no temporary table to sort, which is the plan's choice",
 	},
 	{
