@@ -95,9 +95,9 @@ func (m *Machine) failedTruncate(o *Outcome) {
 }
 
 // tellsWarnings says whether a command that leaves the diagnostics alone, but whose OK tells the number of warnings, as that of
-// COM_PING does on MySQL, would tell of those of a statement of ours.
+// COM_PING does on MySQL, would tell another one than that of the client's last statement.
 func (m *Machine) tellsWarnings() bool {
-	return !m.server.MariaDB && m.owed != owedNothing && m.lingering
+	return !m.server.MariaDB && m.owed != owedNothing && (m.lingering || m.owed != owedPlain)
 }
 
 // readsDiagnostics says whether a statement may read diagnostics that are owed.
