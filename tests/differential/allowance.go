@@ -150,6 +150,11 @@ func init() {
 			Match:      whole,
 			Reason:     "HANDLER works with InnoDB tables",
 		},
+		"safe-updates": {
+			Strategies: []string{"innodb"},
+			Match:      whole,
+			Reason:     "whether sql_safe_updates lets an UPDATE or DELETE pass depends on whether it can use a key, and MEMORY's are hashes",
+		},
 		"table-full": {
 			Strategies: converting,
 			Match:      whole,
