@@ -54,14 +54,14 @@ func malformed(cmd wire.Command, length int) bool {
 const plainExecute = 10
 
 // isPlainExecute says whether a COM_STMT_EXECUTE asks for nothing but the execution: no cursor, which DDL would fail for, and
-// neither parameters nor query attributes.
+// neither parameters nor query attributes. Some clients say that types of parameters follow, though there are none.
 func isPlainExecute(p []byte) bool {
 	const counted = 8 // PARAMETER_COUNT_AVAILABLE: the number of parameters follows
 	switch len(p) {
 	case plainExecute:
 		return p[5] == 0
 	case plainExecute + 1:
-		return p[5] == counted && p[plainExecute] == 0
+		return p[5] == counted && p[plainExecute] == 0 || p[5] == 0 && p[plainExecute] == 1
 	}
 	return false
 }

@@ -373,6 +373,9 @@ func TestPreparedDDL(t *testing.T) {
 	if sent := execute(c, 8, 1, 0, 0, 0, 0) + execute(d, 8, 1, 0, 0, 0, 0); sent > 0 {
 		t.Errorf("without attributes: %d statements were sent", sent)
 	}
+	if sent := execute(c, 0, 1, 0, 0, 0, 1) + execute(d, 0, 1, 0, 0, 0, 1); sent > 0 {
+		t.Errorf("with types of no parameters: %d statements were sent", sent)
+	}
 	for name, rest := range map[string][]byte{
 		"cursor": {1, 1, 0, 0, 0}, "attributes": {8, 1, 0, 0, 0, 1, 0, 1, 0xfe, 0, 1, 'k', 1, 'v'}, "short": {0}, "parameters": {0, 1, 0, 0, 0, 0, 1, 3, 0, 1, 0, 0, 0},
 	} {

@@ -45,7 +45,6 @@ type program struct {
 	// pipelines says that the driver sends MariaDB a COM_STMT_EXECUTE together with its COM_STMT_PREPARE. What that does to parked
 	// tables cannot be told beforehand: they are given back.
 	pipelines bool
-	cold      []string // sections of which cycles need not be cached
 }
 
 // script runs one of the unpacked interpreters with settings of its environment.
@@ -127,7 +126,7 @@ var programs = []program{
 	{name: "Python PyMySQL", few: true, command: python("python/dbapi.py", "pymysql")},
 	{name: "ODBC", command: python("python/odbc.py"), lacks: []string{"reset"}, pipelines: true},
 	{name: "Node mysql2", few: true, command: node("node/mysql2.js")},
-	{name: "Node mariadb", command: node("node/mariadb.js"), cold: []string{"ddl"}},
+	{name: "Node mariadb", command: node("node/mariadb.js")},
 	{name: "MariaDB Connector/J", command: java, lacks: []string{"reset"}},
 	{name: "Perl DBD::mysql", command: perl("perl/dbi.pl", "mysql")},
 	{name: "Perl DBD::MariaDB", command: perl("perl/dbi.pl", "MariaDB")},
@@ -273,9 +272,9 @@ func complete(t *testing.T, p *program, lines []string) {
 	}
 }
 
-// reuse checks what a program has read from the server's own counters and from SHOW CREATE TABLE. cold says of which cycles
-// nothing can be expected.
-func reuse(t *testing.T, direct, facts map[string]string, strategy string, cold func(name string) bool) {
+// reuse checks what a program has read from the server's own counters and from SHOW CREATE TABLE. warm says whether
+// the cycles must be cached.
+func reuse(t *testing.T, direct, facts map[string]string, strategy string, warm bool) {
 	t.Helper()
 	for fact, value := range direct {
 		got := facts[fact]
@@ -283,13 +282,13 @@ func reuse(t *testing.T, direct, facts map[string]string, strategy string, cold 
 		switch {
 		case what == "engine":
 			want := map[string]string{"native": "MEMORY", "keep": "MEMORY", "innodb": "InnoDB"}[strategy]
-			if value != "MEMORY" || got != want && !cold(name) {
+			if value != "MEMORY" || got != want && warm {
 				t.Errorf("%s: directly %s, then %s, want %s", name, value, got, want)
 			}
 			continue
 		case strategy == "native" && got != value:
 			t.Errorf("%s: CREATE and DROP reached the server %s times, directly %s times", name, got, value)
-		case strategy != "native" && got != "0 0" && !cold(name):
+		case strategy != "native" && got != "0 0" && warm:
 			t.Errorf("%s: CREATE and DROP reached the server %s times from the third cycle on, directly %s times", name, got, value)
 		}
 		if c, g := counts(t, value), counts(t, got); c[0] < 4 || c[1] < 4 || g[0] > c[0] || g[1] > c[1] {
@@ -395,10 +394,7 @@ func (b *bench) compare(t *testing.T, p *program) {
 			}()
 			got, facts := b.transcript(t, p, proxy.Address, strategy)
 			same(t, want, got)
-			reuse(t, wantFacts, facts, strategy, func(name string) bool {
-				first, _, _ := strings.Cut(name, " ")
-				return p.pipelines && b.Kind.IsMariaDB() || slices.Contains(p.cold, first)
-			})
+			reuse(t, wantFacts, facts, strategy, !(p.pipelines && b.Kind.IsMariaDB()))
 			if t.Failed() {
 				for _, page := range []string{"/api/shapes", "/metrics"} {
 					text, err := proxy.Get(page)
