@@ -286,7 +286,7 @@ func (g *generator) unusual(x string) string {
 	list := []string{
 		"INSERT INTO {x} (b) VALUES ({n})",
 		"SELECT a FROM {x} WHERE a = {n}",
-		"SELECT x.a + 0, base.v FROM {x} AS x JOIN base ON base.id = x.a ORDER BY 1, 2",
+		"SELECT SUM(x.a), COUNT(base.v) FROM {x} AS x JOIN base ON base.id = x.a",
 		"SELECT id AS {alias} FROM base ORDER BY id",
 		"SELECT {alias}.id FROM base AS {alias} ORDER BY 1",
 		"WITH q AS (SELECT a FROM {x}) SELECT * FROM q ORDER BY a",
