@@ -10,7 +10,7 @@
 #               STRATEGY (keep,innodb) and SERVER (mysql,mariadb; also mysql-nobinlog, mariadb-binlog, mariadb-11.8, mariadb-10.5)
 # make demo     shows what the proxy changes on this machine, then goes on until Ctrl-C;
 #               DURATION=20s how long to measure, NONINTERACTIVE=1 end then, SERVER=auto|mysql|mariadb
-# make bench    measures what the proxy gains and costs, for an hour or two, into bench.txt, bench.json and bench.html;
+# make bench    measures what the proxy gains and costs, for about an hour, into bench.txt, bench.json and bench.html;
 #               QUICK=1 a few minutes, SERVER=auto|mysql|mariadb, ARGS=... further flags (tmpproxy bench --help)
 
 SHELL := /bin/bash

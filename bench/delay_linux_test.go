@@ -87,9 +87,7 @@ func TestRelayDelay(t *testing.T) {
 	target := serve(t, func(conn net.Conn) { _, _ = io.Copy(conn, conn) })
 	const roundTrip = 20 * time.Millisecond
 	conn := through(t, target, roundTrip)
-	least := time.Hour
-	var took time.Duration
-	for range 5 {
+	for try := 1; ; try++ {
 		begin := time.Now()
 		const chunks = 50
 		for range chunks {
@@ -100,14 +98,16 @@ func TestRelayDelay(t *testing.T) {
 		if _, err := io.ReadFull(conn, make([]byte, chunks)); err != nil {
 			t.Fatal(err)
 		}
-		took = time.Since(begin)
+		took := time.Since(begin)
 		if took < roundTrip {
 			t.Errorf("a round trip took %v", took)
 		}
-		least = min(least, took)
-	}
-	if least > 10*roundTrip {
-		t.Errorf("50 chunks at a time took %v at least: they wait for each other", least)
+		if took < 10*roundTrip { // one after the other they take 25 times as long at least
+			return
+		}
+		if try == 20 { // the machine has other things to do, but not always
+			t.Fatalf("50 chunks took %v: they wait for each other", took)
+		}
 	}
 }
 

@@ -56,7 +56,7 @@ var Workloads = []string{"cycles", "relstorage", "selects", "result", "connects"
 // Peers are the names of the other proxies.
 var Peers = []string{"haproxy", "mysqlrouter"}
 
-// Full is everything: some two hours.
+// Full is everything: about an hour.
 func Full() Options {
 	return Options{
 		Server: "auto", Durable: true, Workloads: Workloads, Strategies: []string{"native", "keep", "innodb"}, Peers: Peers,

@@ -21,7 +21,7 @@ import (
 )
 
 const (
-	readyTimeout = 20 * time.Second
+	readyTimeout = 60 * time.Second
 	stopTimeout  = 5 * time.Second
 )
 

@@ -181,7 +181,7 @@ func targets(mariaDB bool) []target {
 				metric: "pair", arm: arm, against: direct, limit: 0.5},
 			target{work: "CREATE + DROP of a parked shape, ≥ 0.25 ms round trip", workload: "cycles", about: all(parked, far, not(tight)),
 				metric: "pair", arm: arm, against: direct, limit: 0.15},
-			target{work: "the same in a tight loop, where CREATE waits for the reset", workload: "cycles", about: all(parked, far, tight),
+			target{work: "CREATE + DROP of a parked shape, ≥ 0.25 ms round trip, tight loop (CREATE waits for the reset)", workload: "cycles", about: all(parked, far, tight),
 				metric: "pair", arm: arm, against: direct, limit: 0.15},
 		)
 	}

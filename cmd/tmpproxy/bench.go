@@ -32,7 +32,7 @@ rounds, and prints medians, ratios with intervals, and a table of targets. It st
 loopback and on data of their own; what is not installed is taken from Debian's packages into a folder of its own. With
 --dsn it measures a server of yours: it makes a database tmpproxy_bench there and drops it at the end.
 
-The machine should do nothing else meanwhile. Everything takes an hour or two; --quick a few minutes. Ctrl-C ends it with
+The machine should do nothing else meanwhile. Everything takes about an hour; --quick a few minutes. Ctrl-C ends it with
 what was measured so far.`,
 		Args: noArguments,
 	}
