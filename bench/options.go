@@ -114,8 +114,8 @@ func (o *Options) Validate() error {
 		return fmt.Errorf("turn: %v is too short", o.Turn)
 	case o.WarmUp < 0 || o.Settle <= 0:
 		return fmt.Errorf("warming up for %v and looking at memory every %v is too short", o.WarmUp, o.Settle)
-	case o.ResultBytes < rowBytes || o.BlobBytes < 1:
-		return fmt.Errorf("a result needs %d bytes, a blob 1", rowBytes)
+	case o.ResultBytes < rowBytes || o.BlobBytes < blobUnit || o.BlobBytes%blobUnit > 0:
+		return fmt.Errorf("a result needs %d bytes, and a blob a multiple of %d", rowBytes, blobUnit)
 	}
 	return nil
 }

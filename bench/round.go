@@ -101,8 +101,11 @@ func (b *bench) take(w way, player player, d time.Duration) (turn, error) {
 	return t, nil
 }
 
-// allocationTurns is how many turns are taken together, so that what the process does by the way does not count.
-const allocationTurns = 5
+// So many statements, in at most so many turns, are counted together, that what the process does by the way does not count.
+const (
+	allocationStatements = 20_000
+	allocationTurns      = 20
+)
 
 // countAllocations measures what tmpproxy allocates, in turns of their own: the least of three counts, since what else the
 // process does can only add to them.
@@ -116,11 +119,13 @@ func (b *bench) countAllocations(a *Arm, w way, player player) error {
 		statements := 0
 		for i := range counted {
 			if i == 2 { // the two before tell what reading the count allocates
-				t, err := player.turn(allocationTurns * b.options.Turn)
-				if err != nil {
-					return err
+				for turns := 0; turns < allocationTurns && statements < allocationStatements; turns++ {
+					t, err := player.turn(b.options.Turn)
+					if err != nil {
+						return err
+					}
+					statements += t.statements
 				}
-				statements = t.statements
 			}
 			var err error
 			if counted[i], err = w.process.allocations(b.ctx); err != nil {
