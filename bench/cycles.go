@@ -115,11 +115,22 @@ type cyclePlayer struct {
 	cycles []float64
 }
 
-// Before the first round an arm works for a while: tmpproxy keeps tables from the second cycle on, and may try things out.
+// Before the first round an arm works for a while: tmpproxy keeps tables from the second cycle on, and auto tries every
+// strategy before it chooses.
 const (
-	warmCycles = 60
-	leastWarm  = 4
+	leastWarm   = 4
+	warmCycles  = 30
+	triedCycles = 200
+	triedLonger = 5
 )
+
+// warmUp returns how many cycles an arm works before the first round and how long, whichever comes first.
+func (b *bench) warmUp(w way) (cycles int, most time.Duration) {
+	if strings.HasPrefix(w.name, "auto") {
+		return triedCycles, triedLonger * b.options.WarmUp
+	}
+	return warmCycles, b.options.WarmUp
+}
 
 func (b *bench) openCycles(w way, texts *cycleTexts, think time.Duration) (*cyclePlayer, error) {
 	c, err := b.connect(w.login)
@@ -127,9 +138,10 @@ func (b *bench) openCycles(w way, texts *cycleTexts, think time.Duration) (*cycl
 		return nil, err
 	}
 	p := &cyclePlayer{bench: b, client: c, texts: texts, think: think}
+	cycles, most := b.warmUp(w)
 	err = alone(func() error {
 		begin := time.Now()
-		for i := 0; i < leastWarm || i < warmCycles && time.Since(begin) < b.options.WarmUp; i++ {
+		for i := 0; i < leastWarm || i < cycles && time.Since(begin) < most; i++ {
 			if err := p.cycle(); err != nil {
 				return err
 			}

@@ -36,6 +36,8 @@ type process struct {
 	grace   time.Duration // in which it may end when it is asked to
 }
 
+var errEarly = errors.New("ended before it was ready")
+
 // start runs a program and returns when ready does so without an error. Its output goes into a file in dir.
 func start(ctx context.Context, dir, name string, command *exec.Cmd, ready func(context.Context, *process) error) (*process, error) {
 	log, err := os.CreateTemp(dir, strings.ReplaceAll(name, " ", "-")+"-*.log")
@@ -64,7 +66,7 @@ func start(ctx context.Context, dir, name string, command *exec.Cmd, ready func(
 		}
 		select {
 		case <-p.exited:
-			err = errors.New("ended before it was ready")
+			err = errEarly
 		case <-ctx.Done():
 			err = fmt.Errorf("%w: %w", context.Cause(ctx), err)
 		case <-tick.C:

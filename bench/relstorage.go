@@ -132,7 +132,8 @@ func (b *bench) openStores(w way, arm, objects, state, connections int, update b
 				p.stores[i].zoid -= uint64(objects)
 			}
 		}
-		_, _, err = crew.work(b.options.WarmUp/2, p.step)
+		_, most := b.warmUp(w)
+		_, _, err = crew.work(most/2, p.step)
 	}
 	if err != nil {
 		p.close()

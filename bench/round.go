@@ -28,6 +28,11 @@ func (b *bench) run(p *plan) error {
 				player.close()
 			}
 		}
+		for _, w := range ways {
+			if w.process != nil {
+				_ = w.process.stop() // what is wrong with it shows in its work
+			}
+		}
 	}()
 	for i, name := range p.arms {
 		w := way{name: name}

@@ -74,7 +74,7 @@ type bench struct {
 	backend  *backend
 	peers    map[string]peer
 	relays   map[time.Duration]*relay
-	proxies  map[string]*process // by name and round trip
+	echo     *process // once it is needed
 	report   *Report
 	progress *progress
 
@@ -102,7 +102,7 @@ func Run(ctx context.Context, o Options) (report *Report, err error) {
 		return nil, err
 	}
 	b := &bench{ctx: ctx, options: &o, dir: dir, peers: make(map[string]peer), relays: make(map[time.Duration]*relay),
-		proxies: make(map[string]*process), clients: make(map[*client]bool), progress: newProgress(o.Log)}
+		clients: make(map[*client]bool), progress: newProgress(o.Log)}
 	b.made.add(func() error { return os.RemoveAll(dir) })
 	defer func() {
 		b.progress.clear()
@@ -272,11 +272,16 @@ func (b *bench) withOther(strategies []string) []string {
 	return all
 }
 
-// way returns how an arm reaches the server with a round trip's time between the server and what is before it. What it
-// needs is started at the first call.
+// way returns how an arm reaches the server with a round trip's time between the server and what is before it. A proxy is
+// started for it alone, so that nothing that it has learned or kept from other work plays a part; the caller stops the way's
+// process.
 func (b *bench) way(name string, roundTrip time.Duration) (way, error) {
 	w := way{name: name, login: b.backend.login}
-	if roundTrip > 0 && name != echo {
+	if name == echo {
+		err := b.reachEcho(&w)
+		return w, err
+	}
+	if roundTrip > 0 {
 		r, err := b.relay(roundTrip)
 		if err != nil {
 			return w, err
@@ -286,29 +291,42 @@ func (b *bench) way(name string, roundTrip time.Duration) (way, error) {
 	if name == direct {
 		return w, nil
 	}
-	key := fmt.Sprintf("%s %v", name, roundTrip)
-	p := b.proxies[key]
-	if p == nil {
-		var err error
-		if p, err = b.start(name, w.login.address, 1000); err != nil {
-			return w, err
+	var err error
+	if w.process, err = b.start(name, w.login.address, 1000); err != nil {
+		return w, err
+	}
+	w.login.address = w.process.address
+	return w, nil
+}
+
+// reachEcho sets the way's address to that of the echo, which is started at the first call.
+func (b *bench) reachEcho(w *way) error {
+	if b.echo == nil {
+		p, err := b.startEcho()
+		if err != nil {
+			return err
 		}
 		b.made.add(p.stop)
-		b.proxies[key] = p
+		b.echo = p
 	}
-	w.login.address = p.address
-	if name != echo {
-		w.process = p
-	}
-	return w, nil
+	w.login.address = b.echo.address
+	return nil
 }
 
 // start runs the proxy of an arm's name, for that many clients. The caller stops it.
 func (b *bench) start(name, address string, clients int) (*process, error) {
+	for try := 1; ; try++ {
+		p, err := b.startOnce(name, address, clients)
+		if try == 5 || !errors.Is(err, errEarly) {
+			return p, err
+		}
+		// Somebody else may have taken an address that was free a moment ago.
+	}
+}
+
+func (b *bench) startOnce(name, address string, clients int) (*process, error) {
 	p := b.peers[name]
 	switch name {
-	case echo:
-		return b.startEcho()
 	case haproxy:
 		return startHAProxy(b.ctx, b.dir, p.program, address, clients)
 	case router:
