@@ -344,6 +344,9 @@ func (c *conversation) complete(now int64, out *output) {
 	}
 	switch c.delivery {
 	case relayReply:
+		if c.command == wire.ComStmtPrepare {
+			c.last = lastPrepared // no statement has this id
+		}
 		if r.Kind == wire.ResultErr {
 			break
 		}

@@ -340,6 +340,28 @@ var stories = []story{
 			l.query("DROP TEMPORARY TABLE t")
 			l.execute(last, 0, int64(3), "three")
 		}
+		for range 4 { // a preparation that fails leaves none that was the last
+			l.prepare(managed)
+			l.execute(last, 0)
+			l.prepare("SELECT * FROM nosuch")
+			l.execute(last, 0)
+			l.query("SELECT * FROM t")
+			l.prepare("DROP TEMPORARY TABLE t")
+			l.execute(last, 0)
+			l.prepare(managed)
+			l.prepare("NOTHING")
+			l.execute(last, 0)
+			l.query("SELECT * FROM t")
+		}
+		// So does one that is closed.
+		id := l.prepare(managed)
+		l.execute(last, 0)
+		l.query("DROP TEMPORARY TABLE t")
+		if err := l.CloseStatement(id); err != nil {
+			l.t.Fatal(err)
+		}
+		l.execute(last, 0)
+		l.query("SELECT * FROM t")
 	}},
 	{name: "bulk", kinds: []server.Kind{server.MariaDB}, change: func(c *rawclient.Config) { c.MariaDB = rawclient.MariaDBBulkOperations }, tell: func(l *teller) {
 		for range 4 {
