@@ -42,8 +42,8 @@ type program struct {
 	few     bool     // one of those that are run without -drivers.all
 	lacks   []string // sections that there cannot be
 	command func(*tools) *exec.Cmd
-	// pipelines says that the driver sends MariaDB a COM_STMT_EXECUTE together with its COM_STMT_PREPARE. What that does to parked
-	// tables cannot be told beforehand: they are given back.
+	// pipelines says that the driver sends MariaDB a COM_STMT_EXECUTE together with its COM_STMT_PREPARE. Behind one that fails the
+	// schema counts as unknown, and cycles are left to the server.
 	pipelines bool
 }
 
