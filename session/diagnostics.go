@@ -146,6 +146,10 @@ func (m *Machine) diagnose(o *Outcome) {
 		return
 	case EventPrepare:
 		m.plain = false
+		if o.Warnings > 0 { // they can not be restored, ROW_COUNT() is the lesser loss
+			m.owed, m.lingering = owedNothing, true
+			return
+		}
 		if h := f.detail; !m.server.MariaDB || h != nil && h.handle != nil && m.clears(h.handle.statement, h.handle.text) {
 			m.unwarn()
 		}
