@@ -23,18 +23,21 @@ type Way struct {
 // Ways are all ways by name.
 var Ways = map[string]Way{
 	"text":     {},
-	"prepared": {Arguments: []string{"--ps-way"}},
-	"cursor":   {Arguments: []string{"--cursor-way"}},
+	"prepared": {Arguments: []string{"--ps-protocol"}},
+	"cursor":   {Arguments: []string{"--ps-protocol", "--cursor-protocol"}},
 	// Twice in one session: what the first run has left parked the second may find.
 	"twice": {Rewrite: func(text string) string { return text + "\n" + text }},
 	// All tables are temporary and made twice, whatever comes of it.
-	"temporary": {Rewrite: func(text string) string {
-		text = temporary(text)
-		return "--disable_abort_on_error\n" + text + "\n" + text
-	}},
+	"temporary":          {Rewrite: temporaryTwice},
+	"temporary-prepared": {Arguments: []string{"--ps-protocol"}, Rewrite: temporaryTwice},
 }
 
-var wayNames = []string{"text", "prepared", "cursor", "twice", "temporary"}
+var wayNames = []string{"text", "prepared", "cursor", "twice", "temporary", "temporary-prepared"}
+
+func temporaryTwice(text string) string {
+	text = temporary(text)
+	return "--disable_abort_on_error\n" + text + "\n" + text
+}
 
 var (
 	createTable     = regexp.MustCompile(`(?i)\bcreate\s+table\b`)
@@ -105,7 +108,7 @@ func (e *Entry) overlaps(other *Entry) bool {
 
 // Reuses tells whether the proxy must find tables to reuse in a file that is run in a way.
 func (e *Entry) Reuses(way string) bool {
-	return !e.Long && way == "temporary" && slices.Contains(e.Ways, way)
+	return !e.Long && strings.HasPrefix(way, "temporary") && slices.Contains(e.Ways, way)
 }
 
 //go:embed files.txt
