@@ -55,7 +55,7 @@ fuzz:
 		-strategy=$(or $(STRATEGY),$(FUZZ_STRATEGIES)) -server=$(or $(SERVER),$(FUZZ_SERVERS)) -racedetector=false
 
 suite-short:
-	$(GO) test -count=1 -tags 'realserver suite' -timeout 30m -v -run '^TestFiles$$' ./tests/suite | grep -Ev '^(=== | *--- PASS)'; exit $${PIPESTATUS[0]}
+	$(GO) test -count=1 -tags 'realserver suite' -timeout 60m -v -run '^TestFiles$$' ./tests/suite | grep -Ev '^(=== | *--- PASS)'; exit $${PIPESTATUS[0]}
 
 suite: suite-short
 	$(GO) test -count=1 -tags 'realserver suite' -timeout 60m -v -run '^TestClientAPI$$' ./tests/suite
