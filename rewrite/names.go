@@ -262,7 +262,7 @@ func mayCall(text []byte, mode Mode) bool {
 			continue
 		}
 		switch c := text[end-1]; {
-		case c == '`' || c == '"' || c == '/' || c == 0:
+		case c == '`' || c == '"' || c == ']' || c == '/' || c == 0:
 			return true
 		case !isIdent(c):
 			continue

@@ -255,6 +255,9 @@ func TestCallsFunction(t *testing.T) {
 		{`LOAD DATA INFILE 'x' INTO TABLE t LINES TERMINATED BY "," (a)`, MariaDB, false},
 		{`LOAD DATA INFILE 'x' INTO TABLE t LINES TERMINATED BY "," (a)`, MariaDB | ANSIQuotes, true},
 		{`LOAD DATA INFILE 'x' INTO TABLE t LINES TERMINATED BY "," (a)`, 0, true},
+		{"SELECT [f](1)", MariaDB, true},
+		{"SELECT 1 AS [a'b], f(1), 'c'", MariaDB, true},
+		{"SELECT '[1]', abs(1)", MariaDB, false},
 		{`SELECT 'a\' , f(1) , '`, 0, false},
 		{`SELECT 'a\' , f(1) , '`, NoBackslashEscapes, true},
 	} {

@@ -226,7 +226,7 @@ func (s *scanner) scan() kind {
 		s.passFraction()
 		return kindNumber
 	}
-	if c == 0 {
+	if c == 0 || c == '[' && s.mode&MariaDB != 0 { // [..] quotes under MariaDB's sql_mode MSSQL
 		s.doubtful = true
 	}
 	if c < ' ' || c == 0x7f {

@@ -78,6 +78,16 @@ func TestSoleTable(t *testing.T) {
 	}
 }
 
+// Under MariaDB's sql_mode MSSQL names may stand in brackets.
+func TestSoleTableBrackets(t *testing.T) {
+	for _, text := range []string{"SELECT 1 AS [x FROM t WHERE y], a FROM v", "SELECT * FROM t WHERE [a] = 1", "UPDATE [t] SET a = 1"} {
+		want := text == "SELECT * FROM t WHERE [a] = 1"
+		if n, ok := SoleTable([]byte(text), MariaDB); ok != want {
+			t.Errorf("%s: %q, %v", text, n.Name, ok)
+		}
+	}
+}
+
 func TestDefinitionOwnRows(t *testing.T) {
 	for text, want := range map[string]bool{
 		"CREATE TEMPORARY TABLE `t` (\n  `a` int NOT NULL,\n  PRIMARY KEY (`a`)\n) ENGINE=MEMORY DEFAULT CHARSET=utf8mb4": true,
