@@ -247,7 +247,8 @@ func (m *Machine) planCandidate() string {
 	switch {
 	case t == nil:
 	case c.replaces && t.state == stateLive:
-		if t.shape == c.shape && t.converted == c.converted && t.context.equal(m.ctx) && m.quiet() && !m.locked {
+		ours := t.arm != StrategyNative && c.arm != StrategyNative // IF NOT EXISTS of a native one may have found another table
+		if ours && t.shape == c.shape && t.converted == c.converted && t.context.equal(m.ctx) && m.quiet() && !m.locked {
 			f.then, f.table = doRefill, t
 			return ""
 		}
