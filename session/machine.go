@@ -241,7 +241,8 @@ func (m *Machine) plan(ev *Event) {
 	case EventFieldList:
 		m.mention(ev.Text)
 		m.unname()
-		m.flow.reads = true // it adds a warning to those that are there
+		m.flow.exposes = m.server.MariaDB // it may be a view: see exposes
+		m.flow.reads = true               // it adds a warning to those that are there
 	case EventOther, EventUnknown, EventRaw:
 		m.settleAll("command")
 		m.flow.taintAll = true

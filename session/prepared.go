@@ -24,6 +24,7 @@ type handle struct {
 	name      string // in lower case; "" for an id
 	statement rewrite.Statement
 	text      []byte
+	mode      rewrite.Mode // by which the server has read it
 	schema    string       // in which the server runs it: that in which it was prepared; "" if it is not known
 	ddl       *preparedDDL // of a CREATE or DROP of temporary tables that names nothing else
 }
@@ -91,6 +92,7 @@ func (m *Machine) planPrepare(ev *Event) {
 	f := &m.flow
 	if !ev.Whole || ev.Statement.Doubtful || len(ev.Text) == 0 {
 		m.settleAll("opaque")
+		f.exposes, f.taintAll = m.server.MariaDB, m.server.MariaDB && ev.Statement.Doubtful
 		return
 	}
 	m.planPreparing(handle{statement: ev.Statement, text: bytes.Clone(ev.Text)}, ev)
@@ -115,8 +117,9 @@ func (m *Machine) planNamedPrepare(text []byte, ev *Event) bool {
 }
 
 // planPreparing plans the preparation of a statement: the server resolves the names in it, but for those of a CREATE or DROP of
-// temporary tables, and does nothing yet.
+// temporary tables, and does nothing yet, except that MariaDB may call functions: see exposes.
 func (m *Machine) planPreparing(h handle, ev *Event) {
+	h.mode = m.mode()
 	if m.schemaKnown {
 		h.schema = m.ctx.schema
 	}
@@ -133,7 +136,13 @@ func (m *Machine) planPreparing(h handle, ev *Event) {
 		m.mention(h.text)
 		m.unname()
 	}
-	m.flow.detail = &detail{handle: &h}
+	f := &m.flow
+	f.exposes = m.server.MariaDB && !own && m.exposes(h.statement, h.text)
+	if m.server.MariaDB && len(m.tables) > 0 && m.functionsCount() && rewrite.CallsFunction(h.text, m.mode()) {
+		f.taintAll = true
+		m.settleAll("opaque")
+	}
+	f.detail = &detail{handle: &h}
 }
 
 // remember takes over the outcome of a preparation. One that fails has taken away what had the name.
@@ -186,6 +195,9 @@ func (m *Machine) planNamedExecute(ev *Event) bool {
 // planPrepared plans the execution of a prepared statement.
 func (m *Machine) planPrepared(h handle, ev *Event) {
 	f := &m.flow
+	if h.mode != m.mode() { // it was read otherwise than it would be now
+		h.ddl, h.statement.Doubtful = nil, true
+	}
 	f.statement, f.whole = h.statement, true
 	var own *Event
 	f.elsewhere = !m.schemaKnown || h.schema != m.ctx.schema

@@ -39,7 +39,7 @@ func (m *Machine) planText(text []byte, ev *Event) {
 	s := f.statement
 	f.opaque = m.isOpaque(text)
 	f.reads = m.readsDiagnostics(text)
-	f.exposes = m.exposes(text)
+	f.exposes = m.exposes(f.statement, text)
 	f.keeps = m.server.MariaDB && (m.lingering || m.owed != owedNothing) && !m.clears(s, text)
 	switch {
 	case f.opaque:
@@ -133,7 +133,7 @@ func (m *Machine) trackNames(o *Outcome) {
 	s := f.statement
 	known := f.detail != nil && f.detail.handle != nil && f.detail.handle.name != ""
 	switch {
-	case f.opaque, s.Verbs&names != 0 && !known:
+	case f.opaque, f.taintAll, s.Verbs&names != 0 && !known:
 		m.prepared.forgetNames()
 	case s.Verb == rewrite.VerbPrepare:
 		m.remember(o)
@@ -172,21 +172,22 @@ func (m *Machine) isOpaque(text []byte) bool {
 }
 
 // exposes says whether a statement may run something that cannot be seen: a trigger of a permanent table, or a function that
-// a view calls. What uses no tables but live ones of ours does not: temporary tables have no triggers.
-func (m *Machine) exposes(text []byte) bool {
-	const none = sessionVerbs | 1<<rewrite.VerbEmpty | 1<<rewrite.VerbShow | 1<<rewrite.VerbShowDiagnostics | 1<<rewrite.VerbShowTables |
-		1<<rewrite.VerbDescribe | 1<<rewrite.VerbGetDiagnostics | 1<<rewrite.VerbDropTable | 1<<rewrite.VerbTruncate |
-		1<<rewrite.VerbSet | 1<<rewrite.VerbDo | 1<<rewrite.VerbPrepare | 1<<rewrite.VerbDeallocate
+// a view calls. What uses no tables but live ones of ours does not: temporary tables have no triggers. To describe a view or to
+// prepare a statement runs nothing on MySQL, but MariaDB calls a DETERMINISTIC function that is, say, the second argument of ROUND().
+func (m *Machine) exposes(s rewrite.Statement, text []byte) bool {
+	const none = sessionVerbs | 1<<rewrite.VerbEmpty | 1<<rewrite.VerbShowDiagnostics | 1<<rewrite.VerbShowTables |
+		1<<rewrite.VerbGetDiagnostics | 1<<rewrite.VerbDropTable | 1<<rewrite.VerbTruncate | 1<<rewrite.VerbSet | 1<<rewrite.VerbDo |
+		1<<rewrite.VerbDeallocate
+	const resolve = 1<<rewrite.VerbShow | 1<<rewrite.VerbDescribe | 1<<rewrite.VerbPrepare
 	f := &m.flow
-	s := f.statement
 	switch {
 	case !slices.ContainsFunc(m.tables, func(t *table) bool { return !t.exposed }):
-		return false // there is nothing to find out
+		return true // there is nothing to find out, and what is looked at before the statement is not known behind it
 	case f.opaque, s.Multi, !f.whole, s.Executable:
 		return true
 	case f.policy.Routines != RoutinesVisible && rewrite.CallsFunction(text, m.mode()):
 		return true // it is not opaque then
-	case 1<<s.Verb&none != 0:
+	case 1<<s.Verb&none != 0, 1<<s.Verb&resolve != 0 && !m.server.MariaDB:
 		return rewrite.Subquery(text)
 	case 1<<s.Verb&dataVerbs == 0:
 		return true
@@ -257,7 +258,7 @@ func (m *Machine) finish(o *Outcome) {
 		m.remember(o)
 	case EventCloseHandle:
 		m.prepared.close(f.handle, "")
-	case EventQuery:
+	default:
 		m.trackNames(o)
 	}
 	if o.StateTracked && (f.class == ClassCreate || f.class == ClassDrop) {

@@ -352,6 +352,59 @@ var plots = []plot{
 		app: DROP TEMPORARY TABLE t
 		app: SELECT 1
 		direct: DROP TABLE t`},
+	{name: "a function drops it while a view is described or prepared", kinds: []server.Kind{server.MariaDB}, hidden: true, setup: []string{
+		"CREATE FUNCTION f() RETURNS INT DETERMINISTIC BEGIN DROP TEMPORARY TABLE IF EXISTS t; RETURN 1; END",
+		"CREATE VIEW w AS SELECT ROUND(1.5, f()) AS x"}, script: `
+		WARM
+		PERMANENT
+		app: CREATE TEMPORARY TABLE t $D
+		app: INSERT INTO t VALUES (1, 1)
+		app: DESCRIBE w
+		app: DROP TEMPORARY TABLE t
+		app: SELECT 1
+		direct: DROP TABLE t
+		WARM
+		PERMANENT
+		app: CREATE TEMPORARY TABLE t $D
+		app: INSERT INTO t VALUES (1, 1)
+		app (prepare s): SELECT * FROM w
+		app: DROP TEMPORARY TABLE t
+		app: SELECT 1
+		direct: DROP TABLE t`},
+	{name: "a function drops it while it is prepared", kinds: []server.Kind{server.MariaDB}, setup: []string{
+		"CREATE FUNCTION f() RETURNS INT DETERMINISTIC BEGIN DROP TEMPORARY TABLE IF EXISTS t; RETURN 1; END"}, script: `
+		WARM
+		PERMANENT
+		app: CREATE TEMPORARY TABLE t $D
+		app (prepare s): SELECT ROUND(1.5, f())
+		app: DROP TEMPORARY TABLE t
+		app: CREATE TEMPORARY TABLE t $D
+		app: PREPARE s FROM 'SELECT ROUND(1.5, f())'
+		app: DROP TEMPORARY TABLE t
+		app: SELECT * FROM t ORDER BY id
+		direct: DROP TABLE t`},
+	{name: "a function in brackets drops it", kinds: []server.Kind{server.MariaDB}, setup: []string{
+		"CREATE FUNCTION f() RETURNS INT DETERMINISTIC BEGIN DROP TEMPORARY TABLE IF EXISTS t; RETURN 1; END"}, script: `
+		WARM
+		PERMANENT
+		app: SET sql_mode = 'MSSQL'
+		app: CREATE TEMPORARY TABLE t $D
+		app: SELECT [f]()
+		app: DROP TEMPORARY TABLE t
+		app: SELECT * FROM t ORDER BY id
+		app: SET sql_mode = DEFAULT
+		direct: DROP TABLE t`},
+	{name: "a prepared CALL prepares its end", setup: []string{"CREATE PROCEDURE p() PREPARE s FROM 'DROP TEMPORARY TABLE t'"}, script: `
+		WARM
+		PERMANENT
+		app (prepare call): CALL p()
+		app: PREPARE s FROM 'SELECT 1'
+		app (execute call):
+		app: CREATE TEMPORARY TABLE t $D
+		app: EXECUTE s
+		app: DROP TEMPORARY TABLE t
+		app: SELECT * FROM t ORDER BY id
+		direct: DROP TABLE t`},
 	{name: "a trigger drops it", hidden: true, setup: []string{
 		"CREATE TABLE base (a INT)",
 		"CREATE TRIGGER drops BEFORE INSERT ON base FOR EACH ROW DROP TEMPORARY TABLE IF EXISTS t"}, script: `
