@@ -179,6 +179,8 @@ func TestCompare(t *testing.T) {
 		{"mysql", "innodb", "", []exchange{same("ROLLBACK", ok(2, 0)), {"SELECT * FROM t1 ORDER BY a", selects("1"), selects()}}},
 		{"mysql", "innodb", "statement-atomicity", []exchange{{"INSERT INTO t1 VALUES (1), (2)", ok(2, 1), refuses(1264, "no")}}},
 		{"mysql", "innodb", "", []exchange{{"INSERT INTO t1 VALUES (1)", ok(2, 1), refuses(1264, "no")}}},
+		{"mysql", "innodb", "table-full", []exchange{{"INSERT INTO t1 VALUES (1)", refuses(1114, "no"), affects(1)}}},
+		{"mysql", "innodb", "", []exchange{{"INSERT INTO t1 VALUES (1)", affects(1), refuses(1114, "no")}}},
 		{"mysql", "innodb", "safe-updates", []exchange{{"DELETE FROM t1 WHERE a = 1", refuses(1175, "no"), affects(0)}}},
 		{"mysql", "keep", "", []exchange{{"DELETE FROM t1 WHERE a = 1", refuses(1175, "no"), affects(0)}}},
 		{"mysql", "innodb", "equal-replace", []exchange{{"REPLACE INTO t1 VALUES (1)", affects(2), affects(1)}}},

@@ -204,6 +204,16 @@ var Known = []Difference{
 		Reason: "a failing multi-row statement leaves no partial rows, and strict mode checks every row",
 	},
 	{
+		Name: "table-full", Strategies: converted,
+		Match: func(s *side, d *differential.Difference) bool {
+			direct, _ := d.DirectEvent.Value("result[0].error.code")
+			proxied, _ := d.ProxiedEvent.Value("result[0].error.code")
+			return direct == "1114" && proxied != "1114"
+		},
+		Ends:   true,
+		Reason: "InnoDB tables are not limited by max_heap_table_size",
+	},
+	{
 		Name: "safe-updates", Strategies: converted,
 		Match: func(s *side, d *differential.Difference) bool {
 			direct, _ := d.DirectEvent.Value("result[0].error.code")
