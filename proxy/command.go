@@ -33,8 +33,10 @@ func kind(cmd wire.Command) (k session.EventKind, text bool) {
 		return session.EventReset, false
 	case wire.ComQuit:
 		return session.EventQuit, false
-	case wire.ComPing, wire.ComStatistics, wire.ComStmtSendLongData, wire.ComStmtFetch, wire.ComStmtReset, wire.ComSetOption:
+	case wire.ComPing, wire.ComStatistics, wire.ComStmtSendLongData, wire.ComStmtFetch, wire.ComStmtReset:
 		return session.EventQuiet, false
+	case wire.ComSetOption:
+		return session.EventSetOption, false
 	}
 	switch cmd.Shape() {
 	case wire.ShapeRaw:

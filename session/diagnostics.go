@@ -142,7 +142,12 @@ func (m *Machine) diagnose(o *Outcome) {
 		return
 	}
 	switch f.kind {
-	case EventQuiet, EventCloseHandle, EventInitDB, EventReset, EventChangeUser, EventQuit:
+	case EventQuiet:
+		if f.counts { // what was owed besides is what the server has
+			m.owed, m.plain = owedNothing, false
+		}
+		return
+	case EventCloseHandle, EventInitDB, EventReset, EventChangeUser, EventQuit:
 		return
 	case EventPrepare:
 		m.plain = false

@@ -23,7 +23,7 @@ var update = flag.Bool("update", false, "rewrite testdata/*.txt with what the ma
 //	policy POLICY..                      a reload: keep, native, innodb, auto, strict, preserve, deletes, like, select, routines=visible|scan|none, parked=N,
 //	                                     ttl=D, age=D, hazard=native, statement=N
 //	seen T, routine T, proved, routines  what the ledger knows: of a table db.t, of all shapes, that there are routines
-//	query SQL, long SQL, prepare SQL, execute N, close N, initdb S, fields T, ping, other, unknown, raw, reset, user S [collation=N], quit
+//	query SQL, long SQL, prepare SQL, execute N, close N, initdb S, fields T, ping, setoption, other, unknown, raw, reset, user S [collation=N], quit
 //	                                     a command of the client; prints the first step
 //	ok [trans] [ro] [noescapes] [noauto|auto] [warnings=N] [rows=N] [handle=N] [tracked] [results=N], set [..] [shows=own|merge|permanent], err N, none
 //	                                     the outcome of what was sent last, SHOW CREATE TABLE shows a definition; prints the
@@ -300,7 +300,7 @@ func (g *golden) begin(word, rest string) []string {
 		}
 	default:
 		kinds := map[string]EventKind{
-			"ping": EventQuiet, "other": EventOther, "unknown": EventUnknown, "raw": EventRaw, "reset": EventReset, "quit": EventQuit,
+			"ping": EventQuiet, "setoption": EventSetOption, "other": EventOther, "unknown": EventUnknown, "raw": EventRaw, "reset": EventReset, "quit": EventQuit,
 		}
 		k, ok := kinds[word]
 		if !ok {

@@ -109,6 +109,7 @@ type flow struct {
 	opaque      bool    // what it does cannot be seen
 	taintAll    bool    // afterwards no live table can be trusted
 	taints      bool    // afterwards no live table that it names can be trusted
+	counts      bool    // it changes ROW_COUNT() and leaves the warnings alone
 	replaces    bool    // it may drop the table of its name and fail then
 	reads       bool    // it reads diagnostics
 	keeps       bool    // MariaDB: it leaves the warnings of earlier statements alone
@@ -210,6 +211,9 @@ func (m *Machine) Begin(ev *Event) Step {
 	if m.flow.began == 0 {
 		m.flow.began = ev.Now
 	}
+	if ev.Kind == EventSetOption {
+		m.flow.kind, m.flow.counts = EventQuiet, true
+	}
 	m.plan(ev)
 	if m.background.out && !m.isLocal() {
 		m.rest()
@@ -238,6 +242,8 @@ func (m *Machine) plan(ev *Event) {
 		m.flow.detail = &detail{schema: string(ev.Text), collation: ev.Collation}
 	case EventQuiet:
 		m.flow.reads = m.tellsWarnings()
+	case EventSetOption:
+		m.flow.reads = m.owed != owedNothing && (m.lingering || m.owed != owedPlain)
 	case EventFieldList:
 		m.mention(ev.Text)
 		m.unname()

@@ -12,7 +12,8 @@ const (
 	EventCloseHandle                  // COM_STMT_CLOSE; Handle is the statement id; has no reply
 	EventInitDB                       // COM_INIT_DB; Text is the schema's name
 	EventFieldList                    // COM_FIELD_LIST; Text is the table's name
-	EventQuiet                        // commands that touch neither tables nor diagnostics: PING, STATISTICS, STMT_SEND_LONG_DATA, STMT_FETCH, STMT_RESET, SET_OPTION
+	EventQuiet                        // commands that touch neither tables nor diagnostics: PING, STATISTICS, STMT_SEND_LONG_DATA, STMT_FETCH, STMT_RESET
+	EventSetOption                    // COM_SET_OPTION, which is as quiet but for ROW_COUNT(), -1 behind it
 	EventOther                        // other known commands: PROCESS_INFO, DEBUG, REFRESH, PROCESS_KILL, CREATE_DB, DROP_DB ...
 	EventReset                        // COM_RESET_CONNECTION
 	EventChangeUser                   // COM_CHANGE_USER; Text is the schema asked for

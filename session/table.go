@@ -235,7 +235,7 @@ func (m *Machine) unname() {
 // what was wrong.
 func (m *Machine) retry(ev *Event) {
 	switch ev.Kind {
-	case EventQuiet, EventCloseHandle, EventReset, EventChangeUser, EventQuit:
+	case EventQuiet, EventSetOption, EventCloseHandle, EventReset, EventChangeUser, EventQuit:
 		return
 	}
 	for _, t := range m.tables {
