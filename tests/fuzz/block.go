@@ -336,7 +336,7 @@ func (g *generator) between(prepares func(*generator, int), statements []string)
 		g.query("%s", g.of("DEALLOCATE PREPARE "+name, "DROP PREPARE "+name))
 		g.step(closeStatement, name)
 	case 8:
-		g.query("CREATE PROCEDURE q~() BEGIN PREPARE %s FROM '%s'; END", name, escaped(statements[g.choose(len(statements))]))
+		g.makes("CREATE PROCEDURE q~() BEGIN PREPARE %s FROM '%s'; END", name, escaped(statements[g.choose(len(statements))]))
 		g.query("CALL q~()")
 	case 9:
 		g.query("%s", g.of("BEGIN", "COMMIT", "SET autocommit = 0", "SET autocommit = 1", "SAVEPOINT p"))
@@ -474,25 +474,33 @@ func (g *generator) second() {
 	g.conn = ""
 }
 
+// makes has a routine or trigger made. Behind its text the proxy does not know the current schema until it is told.
+func (g *generator) makes(format string, args ...any) {
+	g.query(format, args...)
+	if g.percent(75) {
+		g.query("USE lab^")
+	}
+}
+
 // routine makes a stored routine that uses a name, and calls it.
 func (g *generator) routine() {
 	number := g.number()
 	x := fmt.Sprintf("t%d~", number+1)
 	switch g.weighted(4, 3, 2, 2, 2) {
 	case 1:
-		g.query("CREATE FUNCTION f%d~() RETURNS INT %s BEGIN %s RETURN 1; END", number, g.of("DETERMINISTIC MODIFIES SQL DATA", "NOT DETERMINISTIC MODIFIES SQL DATA"), g.of(
+		g.makes("CREATE FUNCTION f%d~() RETURNS INT %s BEGIN %s RETURN 1; END", number, g.of("DETERMINISTIC MODIFIES SQL DATA", "NOT DETERMINISTIC MODIFIES SQL DATA"), g.of(
 			"INSERT INTO "+x+" (a, b) VALUES (50, 1);", "SET @u = (SELECT COUNT(*) FROM "+x+");", "DROP TEMPORARY TABLE IF EXISTS "+x+";",
 			"CREATE TEMPORARY TABLE "+x+" (a INT, b INT) ENGINE=MEMORY;"))
 	case 2: // a trigger that leaves the names alone: triggers are trusted
 		g.query("CREATE TABLE u~ (a INT, b INT) ENGINE=MyISAM")
-		g.query("CREATE TRIGGER g~ AFTER %s ON base FOR EACH ROW INSERT INTO u~ VALUES (1, 2)", g.of("INSERT", "UPDATE"))
+		g.makes("CREATE TRIGGER g~ AFTER %s ON base FOR EACH ROW INSERT INTO u~ VALUES (1, 2)", g.of("INSERT", "UPDATE"))
 		g.query("UPDATE base SET v = v + 1")
 	case 3: // one that is called by its parameters
-		g.query("CREATE PROCEDURE p%d~() BEGIN PREPARE s FROM 'SELECT COUNT(*) FROM %s'; EXECUTE s; DEALLOCATE PREPARE s; END", number, x)
+		g.makes("CREATE PROCEDURE p%d~() BEGIN PREPARE s FROM 'SELECT COUNT(*) FROM %s'; EXECUTE s; DEALLOCATE PREPARE s; END", number, x)
 	case 4: // a function that leaves the names alone, and what calls it
-		g.query("CREATE FUNCTION h~() RETURNS INT DETERMINISTIC READS SQL DATA RETURN %s", g.of("7", "(SELECT COUNT(*) FROM base)", "(SELECT MAX(id) FROM base WHERE id < 3)"))
+		g.makes("CREATE FUNCTION h~() RETURNS INT DETERMINISTIC READS SQL DATA RETURN %s", g.of("7", "(SELECT COUNT(*) FROM base)", "(SELECT MAX(id) FROM base WHERE id < 3)"))
 		g.query("CREATE VIEW v~ AS SELECT id AS a, h~() AS b FROM base")
-		g.query("CREATE TRIGGER g~ BEFORE %s ON base FOR EACH ROW SET @h = %s", g.of("INSERT", "UPDATE"), g.of("h~()", "1"))
+		g.makes("CREATE TRIGGER g~ BEFORE %s ON base FOR EACH ROW SET @h = %s", g.of("INSERT", "UPDATE"), g.of("h~()", "1"))
 		g.times(4, func(g *generator) {
 			x := g.table()
 			g.times(1, (*generator).cyclesOrUse)
@@ -501,7 +509,7 @@ func (g *generator) routine() {
 		})
 		return
 	default:
-		g.query("CREATE PROCEDURE p%d~() BEGIN %s END", number, g.of(
+		g.makes("CREATE PROCEDURE p%d~() BEGIN %s END", number, g.of(
 			"CREATE TEMPORARY TABLE "+x+" (a INT, b INT) ENGINE=MEMORY; INSERT INTO "+x+" VALUES (1, 1); SELECT * FROM "+x+";",
 			"CREATE TEMPORARY TABLE "+x+" (a INT, b INT) ENGINE=MEMORY; INSERT INTO "+x+" VALUES (1, 1); SELECT * FROM "+x+"; DROP TEMPORARY TABLE "+x+";",
 			"INSERT INTO "+x+" (a, b) VALUES (50, 1);", "DROP TEMPORARY TABLE "+x+";", "SELECT COUNT(*) FROM "+x+"; SELECT 2;", "SET autocommit = 0;", "SET autocommit = 1;",
@@ -650,9 +658,9 @@ func (g *generator) touching() {
 			"SET @h = (SELECT COUNT(*) FROM "+x+");",
 		)
 	}
-	g.query("CREATE FUNCTION h~() RETURNS INT DETERMINISTIC MODIFIES SQL DATA BEGIN %s RETURN 1; END", body())
+	g.makes("CREATE FUNCTION h~() RETURNS INT DETERMINISTIC MODIFIES SQL DATA BEGIN %s RETURN 1; END", body())
 	g.query("CREATE VIEW v~ AS SELECT id AS a, h~() AS b FROM base")
-	g.query("CREATE TRIGGER g~ BEFORE %s ON base FOR EACH ROW BEGIN %s END", g.of("INSERT", "UPDATE"), body())
+	g.makes("CREATE TRIGGER g~ BEFORE %s ON base FOR EACH ROW BEGIN %s END", g.of("INSERT", "UPDATE"), body())
 }
 
 // touch is what goes with them. It takes no rows out of permanent tables: no statement drops or empties what is not temporary.

@@ -46,6 +46,7 @@ type side struct {
 	warned          bool              // the lists of warnings are known to differ
 	mixed           bool              // MySQL: a write has failed, which may have warned before of mixed engines
 	statistics      bool              // MariaDB: an InnoDB table was made
+	prepared        bool              // the last step prepared a statement, which leaves ROW_COUNT() alone
 	counted         bool              // ROW_COUNT() is known to differ
 	copied          bool              // user variables hold what differed
 	states          bool              // in the present step all that is told of the session's state is that no transaction is open
@@ -332,6 +333,7 @@ func (s *side) finish(direct, proxied *event) {
 	}
 	failed := direct.reply.Err() != nil || proxied.reply.Err() != nil
 	s.mixed = s.mixed && reads || failed && !s.mariadb && writes.MatchString(s.text)
+	s.prepared = direct.step.Verb == prepare || s.prepared && s.text == ""
 	s.statistics = s.statistics || s.mariadb && makesInnoDB(s.text)
 	if isRollback.MatchString(s.text) && (d > 0 || p > 0) {
 		s.rolledBack = true

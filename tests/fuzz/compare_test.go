@@ -157,6 +157,8 @@ func TestCompare(t *testing.T) {
 		{"mysql", "innodb", "duplicate-index", []exchange{{"CREATE INDEX i ON t1 (b)", ok(2, 0), ok(2, 1)}}},
 		{"mysql", "innodb", "", []exchange{{"CREATE INDEX i ON t1 (b)", ok(2, 0), ok(2, 2)}}},
 		{"mysql", "keep", "", []exchange{{"CREATE INDEX i ON t1 (b)", ok(2, 0), ok(2, 1)}}},
+		{"mariadb", "keep", "row-count", []exchange{same("@prepare s SELECT * FROM t1", ok(2, 0)), {"SELECT ROW_COUNT()", selects("-1"), selects("0")}}},
+		{"mariadb", "keep", "", []exchange{same("@prepare s SELECT * FROM t1", ok(2, 0)), same("SELECT 1", selects("1")), {"SELECT ROW_COUNT()", selects("-1"), selects("0")}}},
 		{"mariadb", "keep", "row-count", []exchange{same("PREPARE s FROM 'SELECT ROW_COUNT()'", ok(2, 0)), {"EXECUTE s", selects("-1"), selects("0")}}},
 		{"mariadb", "keep", "", []exchange{same("PREPARE s FROM 'SELECT 1'", ok(2, 0)), {"EXECUTE s", selects("-1"), selects("0")}}},
 		{"mariadb", "keep", "row-format", []exchange{same("LOAD DATA LOCAL INFILE 'x' INTO TABLE t1", ok(2, 0)), {"DELETE FROM t2", ok(2, 0), ok(0x22, 0)}}},
