@@ -27,8 +27,13 @@ func copySQL(from, to Key) string {
 
 // shadowSQL is the CREATE of the shadow that a converted table needs; false if it cannot have one.
 func (m *Machine) shadowSQL(c *rewrite.Create, text []byte, k Key) (string, bool) {
-	if c.AutoIncrement || len(k.Name) > maxShadowed {
-		return "", false // a 0 in an AUTO_INCREMENT column would not be copied as it is
+	switch {
+	case len(k.Name) > maxShadowed:
+		return "", false
+	case c.AutoIncrement: // a 0 would not be copied as it is
+		return "", false
+	case rewrite.Mentions(text, "invisible"), rewrite.Mentions(text, "as"): // an invisible column would not be copied, a generated one cannot be
+		return "", false
 	}
 	sql, ok := rewrite.Rename(text, m.mode(), quoted(shadowKey(k)))
 	return ours + sql, ok
