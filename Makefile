@@ -3,7 +3,7 @@
 # make suite-short  files of MySQL's own test suite, directly and through the proxy (part of make test)
 # make suite    the same, its C API test, and all its table definitions, as they are and converted
 # make test-long  the same with all files of the suite, and all drivers, for hours
-# make drivers  drivers of eight languages and command-line programs, directly and through the proxy (make test runs four of them)
+# make drivers  drivers of eight languages and command-line programs, directly and through the proxy (make test runs three of them)
 # make servers  only obtains these servers; they are kept in ~/.cache/tmpproxy/servers (TMPPROXY_SERVERS_DIR)
 # make sequences  made-up sequences of statements, directly and through the proxy, the same each time
 # make fuzz     made-up sequences of statements, directly and through the proxy, until DURATION (60s) is over for each

@@ -22,6 +22,7 @@ type prepared struct {
 type handle struct {
 	id        uint32
 	name      string // in lower case; "" for an id
+	gone      bool   // there is no statement of that name: EXECUTE fails
 	statement rewrite.Statement
 	text      []byte
 	mode      rewrite.Mode // by which the server has read it
@@ -61,6 +62,13 @@ func (p *prepared) close(id uint32, name string) {
 		p.list[i] = p.list[len(p.list)-1]
 		p.list[len(p.list)-1] = handle{}
 		p.list = p.list[:len(p.list)-1]
+	}
+}
+
+// lose notes that a name has no statement any more.
+func (p *prepared) lose(name string) {
+	if p != nil {
+		p.add(handle{name: name, gone: true, text: []byte(" "), statement: rewrite.Statement{Verb: rewrite.VerbEmpty, Verbs: 1 << rewrite.VerbEmpty}})
 	}
 }
 
@@ -153,7 +161,7 @@ func (m *Machine) remember(o *Outcome) {
 	case d == nil || d.handle == nil:
 		m.prepared.close(o.Handle, "")
 	case o.Kind == OutcomeErr:
-		m.prepared.close(0, d.handle.name)
+		m.prepared.lose(d.handle.name)
 	default:
 		if m.prepared == nil {
 			m.prepared = &prepared{}

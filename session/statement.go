@@ -138,7 +138,7 @@ func (m *Machine) trackNames(o *Outcome) {
 	case s.Verb == rewrite.VerbPrepare:
 		m.remember(o)
 	case s.Verb == rewrite.VerbDeallocate && o.Kind != OutcomeErr:
-		m.prepared.close(0, f.detail.handle.name)
+		m.prepared.lose(f.detail.handle.name)
 	}
 }
 

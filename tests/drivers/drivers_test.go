@@ -125,7 +125,7 @@ var programs = []program{
 	{name: "Python mysqlclient", command: python("python/dbapi.py", "MySQLdb")},
 	{name: "Python PyMySQL", few: true, command: python("python/dbapi.py", "pymysql")},
 	{name: "ODBC", command: python("python/odbc.py"), lacks: []string{"reset"}, pipelines: true},
-	{name: "Node mysql2", few: true, command: node("node/mysql2.js")},
+	{name: "Node mysql2", command: node("node/mysql2.js")},
 	{name: "Node mariadb", command: node("node/mariadb.js")},
 	{name: "MariaDB Connector/J", command: java, lacks: []string{"reset"}},
 	{name: "Perl DBD::mysql", command: perl("perl/dbi.pl", "mysql")},

@@ -73,9 +73,6 @@ c.begin()
 s.execute("INSERT INTO loaded VALUES (-3, 'begun')")
 c.rollback()
 
-# On MariaDB an EXECUTE may have been a USE, and these drivers do not ask the server to tell: the proxy knows no schema until
-# it is chosen again.
-c.select_db(DATABASE)
 s.report("cycles off")  # autocommit is off
 c.autocommit(True)
 print(c.get_autocommit())
