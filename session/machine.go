@@ -193,7 +193,7 @@ type Machine struct {
 	mustCommit  bool   // a settle of ours has opened a transaction
 
 	plain      bool // the server's diagnostics are those behind a CREATE or DROP without warnings
-	lingering  bool // the server's list of warnings may not be empty: kept for MariaDB, and true behind an existence check
+	lingering  bool // the server's list of warnings may not be empty: kept for MariaDB, and true behind a look of ours that failed
 	rowCounted bool // ROW_COUNT() was changed by a statement that left owed warnings alone
 }
 

@@ -203,7 +203,7 @@ func (m *Machine) planNamedExecute(ev *Event) bool {
 // planPrepared plans the execution of a prepared statement.
 func (m *Machine) planPrepared(h handle, ev *Event) {
 	f := &m.flow
-	if h.mode != m.mode() { // it was read otherwise than it would be now
+	if !h.gone && h.mode != m.mode() { // it was read otherwise than it would be now
 		h.ddl, h.statement.Doubtful = nil, true
 	}
 	f.statement, f.whole = h.statement, true
