@@ -5,7 +5,8 @@
 # make test-long  the same with all files of the suite, and all drivers, for hours
 # make drivers  drivers of eight languages and command-line programs, directly and through the proxy (make test runs three of them)
 # make servers  only obtains these servers; they are kept in ~/.cache/tmpproxy/servers (TMPPROXY_SERVERS_DIR)
-# make sequences  made-up sequences of statements, directly and through the proxy, the same each time
+# make sequences  made-up sequences of statements, directly and through the proxy, the same each time: SEQUENCES (1500) for each
+#               STRATEGY and SERVER of make fuzz
 # make fuzz     made-up sequences of statements, directly and through the proxy, until DURATION (60s) is over for each
 #               STRATEGY (keep,innodb) and SERVER (mysql,mariadb; also mysql-nobinlog, mariadb-binlog, mariadb-11.8, mariadb-10.5)
 # make demo     shows what the proxy changes on this machine, then goes on until Ctrl-C;
@@ -21,14 +22,14 @@ PEERS := haproxy mysqlrouter
 CLIENTS := drivers
 FUZZ_STRATEGIES := keep,innodb
 FUZZ_SERVERS := mysql,mariadb
-SEQUENCES ?= 5000
+SEQUENCES ?= 1500
 
 .PHONY: build test test-long check pure real sequences servers fuzz demo suite suite-short bench drivers
 
 build:
 	$(GO) build -o tmpproxy ./cmd/tmpproxy
 
-test: check pure real suite-short
+test: check pure real suite-short sequences
 
 check:
 	@unformatted=$$(gofmt -l .); [ -z "$$unformatted" ] || { echo "gofmt: $$unformatted"; exit 1; }
@@ -60,6 +61,7 @@ suite-short:
 suite: suite-short
 	$(GO) test -count=1 -tags 'realserver suite' -timeout 60m -v -run '^TestClientAPI$$' ./tests/suite
 	$(GO) test -tags 'realserver suite' -timeout 60m -v -run '^TestDefinitions$$' ./tests
+	$(MAKE) sequences SEQUENCES=5000 FUZZ_SERVERS=mysql,mariadb,mariadb-11.8,mariadb-10.5
 
 test-long: drivers
 	$(GO) test -count=1 -tags 'realserver suite' -timeout 6h -v ./tests/suite -suite.all | grep -Ev '^(=== | *--- PASS)'; exit $${PIPESTATUS[0]}

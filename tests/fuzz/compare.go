@@ -348,7 +348,7 @@ func (s *side) finish(direct, proxied *event) {
 	switch {
 	case mayHaveSubquery.MatchString(s.text):
 		s.subquery = true
-	case setsFoundRows.MatchString(s.text):
+	case !failed && setsFoundRows.MatchString(s.text):
 		s.subquery = false
 	}
 	s.unsafe = s.unsafe || unsafe.MatchString(s.text)
