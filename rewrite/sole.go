@@ -164,3 +164,8 @@ func (d Definition) OwnRows() bool {
 	}
 	return false
 }
+
+// NamesNoEngine tells whether the definition is that of a temporary table of an engine that it does not name.
+func (d Definition) NamesNoEngine() bool {
+	return bytes.HasPrefix(d, []byte("CREATE TEMPORARY TABLE ")) && !bytes.Contains(d, []byte("\n) ENGINE="))
+}

@@ -48,14 +48,16 @@ func (m *Machine) endAside(emptied bool) Step {
 }
 
 // isOurs takes over the outcome of a check: whether the table is still there, and keeps its rows itself. If not, or if it
-// cannot be told, the name is left alone.
+// cannot be told, the name is left alone; but not for a session to which the server names no engines.
 func (m *Machine) isOurs(t *table, o *Outcome, maxAge, now int64) bool {
 	m.looked(o)
 	if o.Kind == OutcomeSet && o.Definition.OwnRows() {
 		t.exposed = false
 		return true
 	}
-	m.note(Note{Kind: NoteBlockName, Shape: t.shape, Name: t.key, Until: until(maxAge, now)})
+	if !o.Definition.NamesNoEngine() {
+		m.note(Note{Kind: NoteBlockName, Shape: t.shape, Name: t.key, Until: until(maxAge, now)})
+	}
 	return false
 }
 

@@ -25,7 +25,7 @@ var update = flag.Bool("update", false, "rewrite testdata/*.txt with what the ma
 //	seen T, routine T, proved, routines  what the ledger knows: of a table db.t, of all shapes, that there are routines
 //	query SQL, long SQL, prepare SQL, execute N, close N, initdb S, fields T, ping, setoption, other, unknown, raw, reset, user S [collation=N], quit
 //	                                     a command of the client; prints the first step
-//	ok [trans] [ro] [noescapes] [noauto|auto] [warnings=N] [rows=N] [handle=N] [tracked] [results=N], set [..] [shows=own|merge|permanent], err N, none
+//	ok [trans] [ro] [noescapes] [noauto|auto] [warnings=N] [rows=N] [handle=N] [tracked] [results=N], set [..] [shows=own|merge|nothing|permanent], err N, none
 //	                                     the outcome of what was sent last, SHOW CREATE TABLE shows a definition; prints the
 //	                                     next step, but not "done"
 //	background                           prints what is sent in the background, and takes its outcome next
@@ -378,6 +378,7 @@ func (g *golden) outcome(word string, args []string) []string {
 		case "shows":
 			o.Definition = rewrite.Definition(map[string]string{
 				"own": "CREATE TEMPORARY TABLE `t` (\n  `a` int\n) ENGINE=MEMORY", "merge": "CREATE TEMPORARY TABLE `t` (\n  `a` int\n) ENGINE=MRG_MyISAM",
+				"nothing":   "CREATE TEMPORARY TABLE `t` (\n  `a` int\n)",
 				"permanent": "CREATE TABLE `t` (\n  `a` int\n) ENGINE=InnoDB",
 			}[v])
 		default:
