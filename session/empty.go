@@ -72,6 +72,7 @@ func (m *Machine) checked(o *Outcome) Step {
 		return m.endAside(false)
 	case f.then != doEmpty:
 		m.mark(t, "not_ours")
+		m.taint(t, "not_ours") // a live one, of an OR REPLACE
 	}
 	f.then, f.table = doForward, nil
 	return m.advance()

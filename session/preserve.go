@@ -121,8 +121,12 @@ func (m *Machine) preserved(o *Outcome) Step {
 	quiet := m.quiet() || m.outside()
 	m.ours(o)
 	if o.Kind == OutcomeErr {
-		m.notPreserved(t)
 		m.known = quiet
+		if f.phase == atRestore { // the table is empty, and the rows are safe in the shadow: this is tried again
+			m.hazard(t, "not_preserved")
+			return m.fail()
+		}
+		m.notPreserved(t)
 		return m.advance()
 	}
 	m.mustCommit = m.mustCommit || quiet && m.opened()
