@@ -13,6 +13,7 @@ const (
 	laterRounds  = 1    // and before a later one
 	revisitAfter = 5000 // cycles behind a choice after which it is made anew
 	driftWindow  = 32   // cycles whose median tells whether the chosen arm is what it was
+	driftMost    = 1024 // the same, at most: twice as many behind each drift, so that times that swing are not measured all the time
 	unusedTurns  = 6    // an arm that was given so many times turnCycles and was never reused saves nothing
 
 	// margin is what a choice has to gain against leaving the cycles alone.
@@ -35,6 +36,7 @@ type choice struct {
 	chosen  session.Strategy
 	base    int64 // median of the chosen arm when it was chosen, ns
 	since   int   // cycles since then
+	window  int   // cycles whose median is compared with base
 	recent  []int64
 	out     [session.StrategyAuto]bool // arms that take no part any more
 	choices int
@@ -48,6 +50,7 @@ func (c *choice) pick(arms session.ArmSet) session.Strategy {
 	}
 	if c.settled {
 		if c.since++; c.since >= revisitAfter {
+			c.window = 0
 			c.start(arms, laterRounds)
 		}
 	}
@@ -87,7 +90,7 @@ func (c *choice) start(arms session.ArmSet, rounds int) {
 func (c *choice) measured(arm session.Strategy, ns int64) {
 	switch {
 	case c.settled && arm == c.chosen:
-		if c.recent = append(c.recent, ns); len(c.recent) == driftWindow {
+		if c.recent = append(c.recent, ns); len(c.recent) == c.window {
 			m := median(c.recent)
 			c.recent = c.recent[:0]
 			if float64(m) > float64(c.base)*drift || float64(m)*drift < float64(c.base) {
@@ -132,6 +135,7 @@ func (c *choice) decide() {
 			c.chosen, c.base, limit = arm, m, float64(m)
 		}
 	}
+	c.window = max(driftWindow, min(2*c.window, driftMost))
 	c.settled, c.since, c.decided = true, 0, true
 	c.choices++
 }

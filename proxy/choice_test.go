@@ -77,6 +77,19 @@ func TestChoiceDrift(t *testing.T) {
 	}
 }
 
+// Times that swing for all arms alike do not have them measured all the time.
+func TestChoiceNoise(t *testing.T) {
+	var c choice
+	r := rand.New(rand.NewPCG(1, 1))
+	for swing := range 600 {
+		slow := 1 + float64(swing%2)
+		drive(&c, 40, allArms, r, fixed(60*slow, 100*slow, 100*slow))
+	}
+	if c.choices > 40 {
+		t.Errorf("%d choices in 24000 cycles", c.choices)
+	}
+}
+
 // An arm whose difference has shown takes no part any more, whether it is measured or chosen.
 func TestChoiceExclude(t *testing.T) {
 	for cycles := range 300 {
