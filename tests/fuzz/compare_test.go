@@ -10,8 +10,8 @@ import (
 )
 
 // reply is the reply of a text step. Equal ones have equal bytes.
-func reply(r rawclient.Result) rawclient.Reply {
-	p := rawclient.Reply{Results: []rawclient.Result{r}}
+func reply(results ...rawclient.Result) rawclient.Reply {
+	p := rawclient.Reply{Results: results}
 	p.Raw = fmt.Appendf(nil, "%v", p.Fields(false))
 	return p
 }
@@ -35,6 +35,11 @@ func selects(values ...string) rawclient.Reply {
 		r.Rows = append(r.Rows, append([]byte{byte(len(v))}, v...))
 	}
 	return reply(r)
+}
+
+// two is the reply to a packet of two statements.
+func two(first, second rawclient.Reply) rawclient.Reply {
+	return reply(append(first.Results, second.Results...)...)
 }
 
 func flags(f uint16) rawclient.Reply {
@@ -174,6 +179,8 @@ func TestCompare(t *testing.T) {
 		{"mariadb", "innodb", "row-order", []exchange{{"SELECT * FROM t1", selects("1", "2"), selects("2", "1")}}},
 		{"mariadb", "innodb", "", []exchange{{"SELECT * FROM t1", selects("1", "2"), selects("2", "2")}}},
 		{"mariadb", "innodb", "", []exchange{{"SELECT * FROM t1 ORDER BY a", selects("1", "2"), selects("2", "1")}}},
+		{"mariadb", "innodb", "row-order", []exchange{{"SELECT * FROM t1 ORDER BY a; SELECT * FROM t1", two(selects("1", "2"), selects("1", "2")), two(selects("1", "2"), selects("2", "1"))}}},
+		{"mariadb", "innodb", "", []exchange{{"SELECT * FROM t1 ORDER BY a; SELECT * FROM t1", two(selects("1", "2"), selects("1", "2")), two(selects("2", "1"), selects("1", "2"))}}},
 		{"mariadb", "keep", "", []exchange{{"SELECT * FROM t1", selects("1", "2"), selects("2", "1")}}},
 		{"mysql", "innodb", "column-flags", []exchange{{"SELECT a FROM t1 ORDER BY a", flags(1), flags(0x4003)}}},
 		{"mysql", "innodb", "", []exchange{{"SELECT a FROM t1 ORDER BY a", flags(1), flags(0x20)}}},

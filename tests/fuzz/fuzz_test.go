@@ -78,7 +78,8 @@ func startServer(t *testing.T, flavour string) *server.Server {
 	if !ok {
 		t.Fatalf("no server is called %s", flavour)
 	}
-	args := append([]string{"--lock-wait-timeout=3", "--innodb-lock-wait-timeout=2"}, f.args...)
+	// A status flag tells of slow statements, of which there are some on a loaded machine.
+	args := append([]string{"--lock-wait-timeout=3", "--innodb-lock-wait-timeout=2", "--long-query-time=86400"}, f.args...)
 	s, err := server.Start(context.Background(), f.kind, server.Options{Args: args})
 	if err != nil {
 		t.Fatal(err)

@@ -185,7 +185,7 @@ var Known = []Difference{
 	{
 		Name: "row-order", Strategies: converted,
 		Match: func(s *side, d *differential.Difference) bool {
-			return !strings.Contains(s.text, "ORDER BY") && sameRows(d)
+			return !strings.Contains(statementOf(s.text, d), "ORDER BY") && sameRows(d)
 		},
 		Reason: "without ORDER BY, InnoDB gives rows in the order of a key",
 	},
@@ -403,4 +403,19 @@ func sameRows(d *differential.Difference) bool {
 	slices.Sort(direct)
 	slices.Sort(proxied)
 	return slices.Equal(direct, proxied)
+}
+
+var resultNumber = regexp.MustCompile(`^result\[(\d+)\]`)
+
+// statementOf returns the statement of a packet that a difference is in the result of, if statements and results go together.
+func statementOf(packet string, d *differential.Difference) string {
+	m := resultNumber.FindStringSubmatch(d.Path)
+	if m == nil {
+		return packet
+	}
+	statements := strings.Split(packet, ";")
+	if n, err := strconv.Atoi(m[1]); err == nil && n < len(statements) {
+		return statements[n]
+	}
+	return packet
 }
