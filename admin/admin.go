@@ -1,12 +1,16 @@
-// Package admin serves what an operator asks about a running proxy over HTTP: metrics, health, and lists as JSON.
+// Package admin serves what an operator asks about a running proxy over HTTP: metrics, health, and lists as JSON; and takes what the
+// operator wants changed.
 //
-// Nothing here changes anything: only GET and HEAD are answered. There is no password and no TLS; the address belongs on the
-// loopback interface or in a private network. The Host header is checked, so that a page in somebody's browser cannot read the
-// answers by rebinding its name to our address.
+// GET and HEAD change nothing and are answered to everybody. POST is answered on the paths of Options.Actions only, to who has the
+// token, or on a unix socket, whose file's permissions say who may. There is no TLS; the address belongs on the loopback interface or
+// in a private network. A page in somebody's browser can neither read the answers by rebinding its name to our address, since the
+// Host header is checked, nor change anything, since requests made by pages of other sites are refused, and so are bodies of the types
+// that a form can send.
 package admin
 
 import (
 	"context"
+	"crypto/sha256"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -16,6 +20,7 @@ import (
 	"os"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -35,6 +40,9 @@ type Options struct {
 	Ready func(context.Context) error
 	// Pages are the answers that are sent as JSON, by path.
 	Pages map[string]func() any
+	// Actions are what can be changed, by path, which may be that of a page as well.
+	Actions map[string]Action
+	Token   string // that actions need on a TCP address; "" has them refused there
 }
 
 // Bounds of one request. Profiles that take longer extend the time for writing themselves.
@@ -55,11 +63,14 @@ type Server struct {
 	options  Options
 	http     http.Server
 	listener net.Listener
+	origins  *http.CrossOriginProtection
+	token    atomic.Pointer[[sha256.Size]byte] // of Options.Token or SetToken; nil: none
 }
 
 // New returns a server that does not listen yet.
 func New(log *zap.Logger, o Options) *Server {
-	s := &Server{log: log, options: o}
+	s := &Server{log: log, options: o, origins: http.NewCrossOriginProtection()}
+	s.SetToken(o.Token)
 	s.http = http.Server{
 		Handler:           s.handler(),
 		ReadHeaderTimeout: headerTimeout,
@@ -128,7 +139,10 @@ func (s *Server) handler() http.Handler {
 		say(w, http.StatusOK, "ok")
 	})
 	for path, page := range s.options.Pages {
-		mux.HandleFunc("GET "+path, func(w http.ResponseWriter, _ *http.Request) { s.json(w, page()) })
+		mux.HandleFunc("GET "+path, func(w http.ResponseWriter, _ *http.Request) { s.answer(w, http.StatusOK, page()) })
+	}
+	for path, action := range s.options.Actions {
+		mux.HandleFunc("POST "+path, func(w http.ResponseWriter, r *http.Request) { s.act(w, r, action) })
 	}
 	if s.options.PProf {
 		mux.HandleFunc("GET /debug/pprof/", pprof.Index)
@@ -146,14 +160,16 @@ func say(w http.ResponseWriter, status int, text string) {
 	fmt.Fprintln(w, text)
 }
 
-func (s *Server) json(w http.ResponseWriter, v any) {
+// answer sends v as JSON.
+func (s *Server) answer(w http.ResponseWriter, status int, v any) {
 	text, err := json.MarshalIndent(v, "", "  ")
 	if err != nil {
-		s.log.Error("admin: encode a page", zap.Error(err))
+		s.log.Error("admin: encode an answer", zap.Error(err))
 		say(w, http.StatusInternalServerError, "the answer could not be encoded")
 		return
 	}
 	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(status)
 	w.Write(append(text, '\n')) // an error is the reader's: it has left
 }
 
@@ -163,13 +179,25 @@ func (s *Server) guard(next http.Handler) http.Handler {
 		h := w.Header()
 		h.Set("Cache-Control", "no-store")
 		h.Set("X-Content-Type-Options", "nosniff")
+		h.Set("Cross-Origin-Resource-Policy", "same-origin")
 		h.Set("Content-Security-Policy", "default-src 'none'; style-src 'unsafe-inline'; sandbox")
-		if r.Method != http.MethodGet && r.Method != http.MethodHead {
-			h.Set("Allow", "GET, HEAD")
-			say(w, http.StatusMethodNotAllowed, "only GET and HEAD are answered")
+		read := r.Method == http.MethodGet || r.Method == http.MethodHead
+		_, action := s.options.Actions[r.URL.Path]
+		_, page := s.options.Pages[r.URL.Path]
+		allowed := "GET, HEAD"
+		switch {
+		case action && page:
+			allowed += ", POST"
+		case action:
+			allowed = "POST"
+		}
+		if read && allowed == "POST" || !read && !(action && r.Method == http.MethodPost) {
+			h.Set("Allow", allowed)
+			say(w, http.StatusMethodNotAllowed, "answered here: "+allowed)
 			return
 		}
-		if !s.ours(r) {
+		// A browser can be led to a unix socket by way of a forwarded port. Reading it so is who forwards's own business.
+		if !s.ours(r) && !(read && s.options.Network == "unix") {
 			say(w, http.StatusMisdirectedRequest, "this host name is not known here: admin.hosts lists further ones")
 			return
 		}
@@ -178,11 +206,8 @@ func (s *Server) guard(next http.Handler) http.Handler {
 }
 
 // ours says whether the request's Host is a name of this server: localhost, a loopback address, the address that is listened on or
-// that the connection came to, or a configured one. A unix socket is out of every browser's reach.
+// that the connection came to, or a configured one.
 func (s *Server) ours(r *http.Request) bool {
-	if s.options.Network == "unix" {
-		return true
-	}
 	host := hostname(r.Host)
 	if host == "" {
 		return false

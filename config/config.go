@@ -49,9 +49,10 @@ type Config struct {
 		MaxAge        time.Duration
 	}
 	Admin struct {
-		Address string // "" when there is none
-		Hosts   []string
-		PProf   bool
+		Address   string // "" when there is none
+		Hosts     []string
+		PProf     bool
+		TokenFile string // "" when there is none
 	}
 	Log struct {
 		Level  string // debug, info, warn or error
@@ -80,6 +81,29 @@ func (c *Config) MonitorPassword() (string, error) {
 		return "", fmt.Errorf("read the monitor account's password: %w", err)
 	}
 	return strings.TrimSuffix(strings.TrimSuffix(string(b), "\n"), "\r"), nil
+}
+
+// minToken is the least length of a token. It can be tried out as fast as the network goes.
+const minToken = 16
+
+// AdminToken reads the token that changes over HTTP need: the file's content without the white space around it. It is "" when there
+// is no such file.
+func (c *Config) AdminToken() (string, error) {
+	if c.Admin.TokenFile == "" {
+		return "", nil
+	}
+	b, err := os.ReadFile(c.Admin.TokenFile)
+	if err != nil {
+		return "", fmt.Errorf("read the token: %w", err)
+	}
+	token := strings.TrimSpace(string(b))
+	if len(token) < minToken {
+		return "", fmt.Errorf("the token in %s is shorter than %d characters", c.Admin.TokenFile, minToken)
+	}
+	if strings.ContainsFunc(token, func(r rune) bool { return r <= ' ' || r > '~' }) {
+		return "", fmt.Errorf("the token in %s holds characters that a header cannot carry: letters, digits and signs of ASCII are allowed", c.Admin.TokenFile)
+	}
+	return token, nil
 }
 
 // Changed returns the keys whose values differ between c and next, in the table's order.

@@ -143,6 +143,9 @@ var table = []Key{
 	field("admin.pprof", "false", boolean,
 		func(c *Config) *bool { return &c.Admin.PProf },
 		"serve Go's profiles under /debug/pprof/"),
+	live(field("admin.token_file", "", text,
+		func(c *Config) *string { return &c.Admin.TokenFile },
+		"file that holds the token which changing anything over HTTP needs (16 characters or more); without it only a unix socket takes changes")),
 
 	live(field("log.level", "info", oneOf("debug", "info", "warn", "error"),
 		func(c *Config) *string { return &c.Log.Level },

@@ -92,6 +92,10 @@ func TestEverySource(t *testing.T) {
 	if err := os.WriteFile(password, []byte("secret\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
+	token := filepath.Join(t.TempDir(), "token")
+	if err := os.WriteFile(token, []byte("0123456789abcdef\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
 	other := map[string]string{
 		"listen.addresses": "127.0.0.1:3317,/run/tmpproxy.sock", "backend.address": "/run/mysqld/mysqld.sock", "backend.connect_timeout": "1500ms",
 		"backend.allow_peer_identity": "true", "backend.monitor.user": "watch", "backend.monitor.password_file": password,
@@ -100,7 +104,7 @@ func TestEverySource(t *testing.T) {
 		"rewrite.strategy": "keep", "rewrite.convert": "MEMORY", "rewrite.fidelity": "strict", "rewrite.routines": "scan", "rewrite.on_hazard": "native",
 		"rewrite.reset": "auto", "rewrite.on_rollback": "preserve", "rewrite.convert_select": "true", "rewrite.cache_like": "true",
 		"rewrite.max_statement": "128KiB", "rewrite.max_create": "8KiB", "rewrite.max_parked": "7", "rewrite.park_ttl": "1m", "rewrite.max_age": "2m",
-		"admin.address": "none", "admin.hosts": "proxy.example,other", "admin.pprof": "true",
+		"admin.address": "none", "admin.hosts": "proxy.example,other", "admin.pprof": "true", "admin.token_file": token,
 		"log.level": "warn", "log.format": "console", "shutdown.grace": "0s",
 	}
 	args, variables := []string(nil), map[string]string{}
@@ -288,6 +292,10 @@ func TestChanged(t *testing.T) {
 }
 
 func TestWarnings(t *testing.T) {
+	token := filepath.Join(t.TempDir(), "token")
+	if err := os.WriteFile(token, []byte("0123456789abcdef\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
 	for _, test := range []struct {
 		args []string
 		want []string
@@ -296,7 +304,8 @@ func TestWarnings(t *testing.T) {
 		{[]string{"--backend.address=/run/mysqld/mysqld.sock"}, []string{"the server sees every client of 127.0.0.1:3307 as the local user"}},
 		{[]string{"--backend.address=/run/mysqld/mysqld.sock", "--listen.addresses=/run/p.sock"}, nil},
 		{[]string{"--admin.address=:9104"}, []string{"admin.address :9104 can be reached"}},
-		{[]string{"--admin.address=[::1]:9104"}, nil},
+		{[]string{"--admin.address=:9104", "--admin.token_file=" + token}, []string{"admin.address :9104 can be reached", "has no TLS"}},
+		{[]string{"--admin.address=[::1]:9104", "--admin.token_file=" + token}, nil},
 		{[]string{"--admin.address=localhost:9104"}, nil},
 		{[]string{"--admin.address=none"}, nil},
 	} {
@@ -322,5 +331,47 @@ func TestNetwork(t *testing.T) {
 		if got := Network(address); got != want {
 			t.Errorf("%s: %s", address, got)
 		}
+	}
+}
+
+func TestAdminToken(t *testing.T) {
+	dir := t.TempDir()
+	for _, test := range []struct {
+		name, content, token, fault string
+	}{
+		{"plain", "0123456789abcdef", "0123456789abcdef", ""},
+		{"with a line end", "0123456789abcdef\r\n", "0123456789abcdef", ""},
+		{"with signs", "  !#$%&'*+-.^_`|~=  \n", "!#$%&'*+-.^_`|~=", ""},
+		{"one too few", "0123456789abcde", "", "shorter than 16"},
+		{"empty", "", "", "shorter than 16"},
+		{"white space", strings.Repeat(" ", 40), "", "shorter than 16"},
+		{"two lines", "0123456789abcdef\n0123456789abcdef", "", "cannot carry"},
+		{"not ASCII", "0123456789abcdef\u00e9", "", "cannot carry"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			file := filepath.Join(dir, strings.ReplaceAll(test.name, " ", "_"))
+			if err := os.WriteFile(file, []byte(test.content), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			c, err := load(t, "", nil, "--admin.token_file="+file)
+			if test.fault != "" {
+				if err == nil || !strings.Contains(err.Error(), test.fault) || strings.Contains(err.Error(), "0123456789abcdef") {
+					t.Errorf("got %v", err)
+				}
+				return
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			if token, err := c.AdminToken(); token != test.token || err != nil {
+				t.Errorf("got %q, %v", token, err)
+			}
+		})
+	}
+	if _, err := load(t, "", nil, "--admin.token_file=/nowhere/t"); err == nil || !strings.Contains(err.Error(), "open /nowhere/t: no such file") {
+		t.Errorf("got %v", err)
+	}
+	if token, err := Default().AdminToken(); token != "" || err != nil {
+		t.Errorf("without a file: %q, %v", token, err)
 	}
 }

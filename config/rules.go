@@ -53,6 +53,12 @@ var rules = []rule{
 		}
 		return ""
 	}},
+	{[]string{"admin.token_file"}, func(c *Config) string {
+		if _, err := c.AdminToken(); err != nil {
+			return err.Error()
+		}
+		return ""
+	}},
 	{[]string{"rewrite.routines", "backend.monitor.user"}, func(c *Config) string {
 		if c.Rewrite.Routines != "visible" && c.Backend.Monitor.User == "" {
 			return fmt.Sprintf("%s needs the monitor account, and there is none", c.Rewrite.Routines)
@@ -93,6 +99,9 @@ func (c *Config) Warnings() []string {
 		host, _, _ := net.SplitHostPort(c.Admin.Address)
 		if ip := net.ParseIP(host); host != "localhost" && (ip == nil || !ip.IsLoopback()) {
 			warnings = append(warnings, fmt.Sprintf("admin.address %s can be reached from other machines and asks for no password", c.Admin.Address))
+			if c.Admin.TokenFile != "" {
+				warnings = append(warnings, fmt.Sprintf("admin.address %s has no TLS: the token of admin.token_file can be read on its way", c.Admin.Address))
+			}
 		}
 	}
 	return warnings

@@ -73,6 +73,7 @@ type service struct {
 	started *config.Config // the settings at the start: those that are not live stay as they were
 	running *config.Config // the settings that were read last
 	relay   relay
+	control *control
 	admin   *admin.Server // nil when there is none
 
 	draining atomic.Bool // read by requests for /readyz
@@ -95,6 +96,10 @@ func newService(c *config.Config, log *zap.Logger, level zap.AtomicLevel) (*serv
 	if monitor.User == "" {
 		monitor = nil
 	}
+	token, err := c.AdminToken()
+	if err != nil {
+		return nil, err
+	}
 	server, err := proxy.NewServer(log, proxy.Options{
 		Listen:           c.Listen.Addresses,
 		Backend:          c.Backend.Address,
@@ -111,7 +116,8 @@ func newService(c *config.Config, log *zap.Logger, level zap.AtomicLevel) (*serv
 	if err != nil {
 		return nil, err
 	}
-	s := &service{log: log, level: level, started: c, running: c, relay: server}
+	s := &service{log: log, level: level, started: c, running: c, relay: server, control: newControl(log, server, policy, c.Rewrite.Strategy)}
+	began := time.Now()
 	registry := newRegistry()
 	s.reloads = newReloads(registry)
 	registry.MustRegister(server.Collectors()...)
@@ -134,7 +140,15 @@ func newService(c *config.Config, log *zap.Logger, level zap.AtomicLevel) (*serv
 				"/api/sessions": func() any { return append([]proxy.SessionInfo{}, server.Sessions()...) }, // none is [], not null
 				"/api/shapes":   func() any { return server.Shapes() },
 				"/api/version":  func() any { return thisBuild() },
+				"/api/status": func() any {
+					return status{
+						Version: thisBuild().Version, Started: began, Uptime: time.Since(began).Seconds(), Draining: s.draining.Load(),
+						Sessions: len(server.Sessions()), Strategy: s.control.Status(), Totals: total(server.Shapes()),
+					}
+				},
 			},
+			Actions: map[string]admin.Action{"/api/strategy": s.control.switchTo},
+			Token:   token,
 		})
 		if err := s.admin.Listen(); err != nil {
 			return nil, err
@@ -227,7 +241,11 @@ func (s *service) reload() {
 		return
 	}
 	s.reloads.WithLabelValues("success").Inc()
-	s.log.Info("settings reloaded", zap.Strings("applied", applied), zap.String("strategy", s.running.Rewrite.Strategy))
+	strategy := s.control.Status()
+	s.log.Info("settings reloaded", zap.Strings("applied", applied), zap.String("strategy", strategy.InForce))
+	if strategy.Switched {
+		s.log.Warn("the strategy stays native, as an operator has switched it", zap.String("configured", strategy.Configured))
+	}
 	if len(waiting) > 0 {
 		s.log.Warn("settings that take a restart were changed", zap.Strings("keys", waiting))
 	}
@@ -246,7 +264,14 @@ func (s *service) apply() (applied, waiting []string, err error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	s.relay.SetPolicy(policy)
+	token, err := next.AdminToken()
+	if err != nil {
+		return nil, nil, err
+	}
+	s.control.configure(policy, next.Rewrite.Strategy)
+	if s.admin != nil {
+		s.admin.SetToken(token)
+	}
 	s.level.SetLevel(levelOf(next.Log.Level))
 	for _, k := range s.running.Changed(next) {
 		if k.Live {

@@ -172,7 +172,8 @@ func TestApply(t *testing.T) {
 	var next *config.Config
 	var fault error
 	start := configured(t)
-	s := service{level: zap.NewAtomicLevel(), started: start, running: start, relay: &taken, load: func() (*config.Config, error) { return next, fault }}
+	s := service{level: zap.NewAtomicLevel(), started: start, running: start, relay: &taken,
+		control: newControl(zap.NewNop(), &taken, &session.Policy{}, "innodb"), load: func() (*config.Config, error) { return next, fault }}
 	for _, step := range []struct {
 		name             string
 		args             []string
