@@ -491,11 +491,22 @@ func (c *conversation) sent(step *session.Step, now int64) {
 	c.track(wire.ComQuery)
 }
 
+// answerer says who answered the present command.
+func (c *conversation) answerer() answerer {
+	switch {
+	case c.local:
+		return byUs
+	case c.delivery == relayReply:
+		return byServer
+	}
+	return bySplicing
+}
+
 // over ends the present command.
 func (c *conversation) over(now int64, out *output) {
 	c.sh.metrics.command(c.command, c.local)
 	if c.class != session.ClassOther {
-		c.sh.ledger.measure(c.class, c.shape, now-c.began)
+		c.sh.ledger.answered(c.class, c.shape, now-c.began, c.answerer(), now-c.asked)
 		c.class, c.shape = session.ClassOther, ""
 	}
 	c.local = false

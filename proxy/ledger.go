@@ -72,6 +72,41 @@ func (t *Timing) add(ns int64) {
 	t.Seconds += float64(ns) / float64(time.Second)
 }
 
+// CycleEnds are the two statements that a cycle begins and ends with.
+type CycleEnds struct {
+	Create Timing `json:"create"`
+	Drop   Timing `json:"drop"`
+}
+
+// Saved is an estimate of the time that clients did not wait for CREATE and DROP: for those that were answered here, what the server
+// took on average for such a statement of this shape, less what the client waited instead. The time of resets is not in it: a client
+// that pauses does not wait for them, one that never pauses does.
+type Saved struct {
+	Seconds float64 `json:"seconds"`
+	// Against says what the averages are of: "native", the client's own CREATEs as the server took them, or "spliced", those that were
+	// sent in their place, perhaps with another engine, since there were no own ones.
+	Against string `json:"against"`
+}
+
+// saved makes the estimate.
+func (i *ShapeInfo) saved() *Saved {
+	s := &Saved{Against: "native"}
+	create := i.Server.Create
+	if create.Count == 0 {
+		s.Against, create = "spliced", i.Spliced
+	}
+	if i.Local.Create.Count+i.Local.Drop.Count == 0 || create.Count == 0 || i.Server.Drop.Count == 0 {
+		return nil
+	}
+	s.Seconds = i.Local.Create.against(create) + i.Local.Drop.against(i.Server.Drop)
+	return s
+}
+
+// against is how much longer as many of the others would have taken.
+func (t Timing) against(other Timing) float64 {
+	return float64(t.Count)*other.Seconds/float64(other.Count) - t.Seconds
+}
+
 // ShapeInfo is what was counted of one shape of CREATE TEMPORARY TABLE since the process began.
 type ShapeInfo struct {
 	Shape     string           `json:"shape"`
@@ -89,6 +124,10 @@ type ShapeInfo struct {
 	Reset     Timing           `json:"reset"` // TRUNCATEs that the client did not wait for, and those it did
 	Check     Timing           `json:"check"`
 	Settle    Timing           `json:"settle"`
+	Local     CycleEnds        `json:"local"`            // of Create and Drop, those that were answered here
+	Server    CycleEnds        `json:"server"`           // those that the server answered, as it took: the client's own statements
+	Spliced   Timing           `json:"spliced"`          // CREATEs sent in place of the client's, as the server took
+	Saved     *Saved           `json:"saved,omitempty"`  // nil: nothing was answered here yet, or there is nothing to compare it with
 	Choice    *ChoiceInfo      `json:"choice,omitempty"` // of strategy auto
 }
 
@@ -265,15 +304,48 @@ func count(m *map[string]int64, key string) int64 {
 	return (*m)[key]
 }
 
-// measure adds the duration of one statement, in nanoseconds: of the client's as the client saw it, of ours as the backend took.
+// answerer says who answered a CREATE or DROP of a client.
+type answerer uint8
+
+const (
+	byUs answerer = iota
+	byServer
+	bySplicing // the server, to a statement of ours
+)
+
+// answered adds a statement of a client: the duration that the client saw, and that of the last statement to the backend, if there was one.
+func (l *ledger) answered(class session.Class, shape string, ns int64, by answerer, server int64) {
+	l.metrics.measure(class, ns)
+	if shape == "" || class != session.ClassCreate && class != session.ClassDrop {
+		return
+	}
+	p := l.shape(shape)
+	defer p.mu.Unlock()
+	i := &p.record(shape).info
+	if class == session.ClassCreate {
+		i.Create.add(ns)
+	} else {
+		i.Drop.add(ns)
+	}
+	switch {
+	case by == byUs && class == session.ClassCreate:
+		i.Local.Create.add(ns)
+	case by == byUs:
+		i.Local.Drop.add(ns)
+	case by == byServer && class == session.ClassCreate:
+		i.Server.Create.add(server)
+	case by == byServer:
+		i.Server.Drop.add(server)
+	case class == session.ClassCreate:
+		i.Spliced.add(server)
+	}
+}
+
+// measure adds the duration of one statement of ours, in nanoseconds, as the backend took.
 func (l *ledger) measure(class session.Class, shape string, ns int64) {
 	l.metrics.measure(class, ns)
 	var timing func(*ShapeInfo) *Timing
 	switch class {
-	case session.ClassCreate:
-		timing = func(i *ShapeInfo) *Timing { return &i.Create }
-	case session.ClassDrop:
-		timing = func(i *ShapeInfo) *Timing { return &i.Drop }
 	case session.ClassReset:
 		timing = func(i *ShapeInfo) *Timing { return &i.Reset }
 	case session.ClassCheck:
@@ -301,6 +373,7 @@ func (l *ledger) Shapes() []ShapeInfo {
 			i.Fallbacks, i.Hazards = clone(i.Fallbacks), clone(i.Hazards)
 			i.Native = r.state.Native > now
 			i.Choice = r.auto.info()
+			i.Saved = i.saved()
 			list = append(list, i)
 		})
 		p.mu.Unlock()

@@ -21,12 +21,17 @@ type status struct {
 type totals struct {
 	Cycles int64 `json:"cycles"`
 	Reuses int64 `json:"reuses"`
+	// Saved is an estimate, of the shapes that have one: see proxy.Saved.
+	Saved float64 `json:"saved_seconds"`
 }
 
 func total(shapes []proxy.ShapeInfo) (t totals) {
 	for i := range shapes {
 		t.Cycles += shapes[i].Cycles
 		t.Reuses += shapes[i].Reuses
+		if s := shapes[i].Saved; s != nil {
+			t.Saved += s.Seconds
+		}
 	}
 	return t
 }

@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
-# Obtains a MySQL or MariaDB server, another proxy to compare with, or interpreters with their MySQL drivers, without touching
-# the system: Debian's packages and all their libraries are downloaded and unpacked into a folder of their own and run through
+# Obtains a MySQL or MariaDB server, another proxy to compare with, interpreters with their MySQL drivers, or a browser, without
+# touching the system: Debian's packages and all their libraries are downloaded and unpacked into a folder of their own and run through
 # the loader that lies there.
 #
-#   obtain.sh mysql|mysql-testsuite|mariadb|mariadb-11.8|mariadb-10.5|haproxy|mysqlrouter|drivers [DIR]
+#   obtain.sh mysql|mysql-testsuite|mariadb|mariadb-11.8|mariadb-10.5|haproxy|mysqlrouter|drivers|chromium [DIR]
 #
 # DIR (default $TMPPROXY_SERVERS_DIR, else ${XDG_CACHE_HOME:-$HOME/.cache}/tmpproxy/servers) holds one folder per server.
 # That folder's path is the only line on standard output; progress goes to standard error. In it:
@@ -15,8 +15,8 @@
 #   bin/mysqlrouter, plugins                         (mysqlrouter; its plugin_folder is plugins)
 #   bin/initialize DATADIR                           makes a data directory whose root has no password (servers)
 #   VERSION                                          the program's own --version line
-# drivers has none of these but VERSION, which lists packages and their versions, one a line: its programs lie where the
-# packages have them, without a loader and a C library, and run with the system's.
+# drivers and chromium have none of these but VERSION, which lists packages and their versions, one a line: their programs lie where
+# the packages have them (usr/lib/chromium/chromium-headless-shell), without a loader and a C library, and run with the system's.
 # The server programs read no option files (a leading --no-defaults is accepted). A server that is already there is
 # left alone, so the script may be called every time. Two calls at once are safe: the second waits for the first.
 set -euo pipefail
@@ -40,7 +40,8 @@ drivers)
   packages="$packages libdbd-mariadb-perl ruby ruby-mysql2 openjdk-17-jre-headless libmariadb-java mariadb-client-core"
   packages="$packages mariadb-client sysbench"
   ;;
-*) fail "usage: obtain.sh mysql|mysql-testsuite|mariadb|mariadb-11.8|mariadb-10.5|haproxy|mysqlrouter|drivers [DIR]" ;;
+chromium) suite=bookworm packages="chromium-headless-shell fonts-dejavu-core" alone= ;;
+*) fail "usage: obtain.sh mysql|mysql-testsuite|mariadb|mariadb-11.8|mariadb-10.5|haproxy|mysqlrouter|drivers|chromium [DIR]" ;;
 esac
 servers=${2:-${TMPPROXY_SERVERS_DIR:-${XDG_CACHE_HOME:-${HOME:?HOME is not set}/.cache}/tmpproxy/servers}}
 for program in apt-get apt-config dpkg flock; do
@@ -140,8 +141,8 @@ place() {
   mv "$work/root" "$root"
 }
 
-if [ "$kind" = drivers ]; then
-  # An interpreter finds its files by the path of its program, which would be the loader's if it were run through that.
+if [ "$kind" = drivers ] || [ "$kind" = chromium ]; then
+  # Such a program finds its files by its own path, which would be the loader's if it were run through that.
   rm -f "$work"/apt/cache/archives/libc6_*.deb "$work"/apt/cache/archives/libc-bin_*.deb
   for package in "$work"/apt/cache/archives/*.deb; do
     dpkg -x "$package" "$work/root" || fail "cannot unpack $package"
