@@ -21,10 +21,11 @@ var arrows = map[string][]string{
 	"proxy":   {"rewrite", "session", "wire"},
 	"admin":   nil,
 	"config":  nil,
+	"trial":   {"proxy", "session"},
 	// The benchmark ships with the program, and it starts servers and logs in as the tests do.
 	"bench":            {"bench/statistics", "tests/rawclient", "tests/server"},
 	"bench/statistics": nil,
-	"cmd/tmpproxy":     {"admin", "bench", "config", "proxy", "rewrite", "session", "wire"},
+	"cmd/tmpproxy":     {"admin", "bench", "config", "proxy", "rewrite", "session", "trial", "wire"},
 }
 
 // pure are packages that neither do I/O nor know the time, and neither log nor count: what they decide can be tested without

@@ -89,6 +89,7 @@ func (c *choice) start(arms session.ArmSet, rounds int) {
 // measured takes the time of a cycle, in nanoseconds. A cycle of a cached table counts only if the table was reused.
 func (c *choice) measured(arm session.Strategy, ns int64) {
 	switch {
+	case c.arms == nil: // of another strategy's session: nothing is to be chosen
 	case c.settled && arm == c.chosen:
 		if c.recent = append(c.recent, ns); len(c.recent) == c.window {
 			m := median(c.recent)

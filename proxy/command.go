@@ -173,7 +173,7 @@ func (c *conversation) createText() []byte {
 // analyse looks up what is known of a CREATE TEMPORARY TABLE; it answers true if a worker has to find out.
 func (c *conversation) analyse(text []byte, out *output) bool {
 	policy := c.event.Policy
-	if live, parked := c.m.Counts(); policy.Strategy == session.StrategyNative && live+parked == 0 {
+	if live, parked := c.m.Counts(); policy.Strategy == session.StrategyNative && !policy.Measure && live+parked == 0 {
 		return false
 	}
 	opt := rewrite.Options{

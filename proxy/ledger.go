@@ -286,9 +286,11 @@ func (l *ledger) Note(n session.Note) {
 		if n.Deleted {
 			r.info.Deletes++
 		}
-	case session.NoteTime:
-		r.auto.measured(n.Arm, n.Took)
-		l.tell(r)
+	case session.NoteEnd:
+		if c := n.Cycle; c.Fallback == "" && (c.Strategy == session.StrategyNative || c.Reused) {
+			r.auto.measured(c.Strategy, c.Time())
+			l.tell(r)
+		}
 	case session.NoteProved:
 		r.state.Proved = true
 	case session.NoteBlockShape:

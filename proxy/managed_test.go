@@ -311,10 +311,14 @@ func TestDrainAtBoundary(t *testing.T) {
 
 // Relaying a command allocates nothing, with tables parked and live or without.
 func TestRelayAllocations(t *testing.T) {
-	for _, tables := range []bool{false, true} {
-		t.Run(fmt.Sprintf("tables=%v", tables), func(t *testing.T) {
+	for _, test := range []struct{ tables, measure bool }{{false, false}, {true, false}, {true, true}} {
+		tables := test.tables
+		t.Run(fmt.Sprintf("tables=%v measured=%v", tables, test.measure), func(t *testing.T) {
 			s := newFakeServer(testCaps)
 			r := loggedIn(t, s, session.StrategyInnoDB, 1<<20)
+			p := *r.c.sh.policy.Load()
+			p.Measure = test.measure
+			r.c.sh.setPolicy(&p)
 			if tables {
 				for range 3 {
 					r.client(query(create))

@@ -57,7 +57,7 @@ func (m *Machine) Background(now int64, p *Policy) (Step, bool) {
 		return Step{}, false
 	}
 	if m.mustCommit {
-		return m.send(atCommit, commitSQL, ClassSettle, nil)
+		return m.send(atCommit, commitSQL, ClassSettle, nil, now)
 	}
 	if b.sweep {
 		b.sweep = false
@@ -77,20 +77,18 @@ func (m *Machine) Background(now int64, p *Policy) (Step, bool) {
 	}
 	switch {
 	case t.condition == doomed:
-		return m.send(atSettle, dropSQL(t.key), ClassSettle, t)
+		return m.send(atSettle, dropSQL(t.key), ClassSettle, t, now)
 	case t.exposed:
-		return m.send(atCheck, checkSQL(t.key), ClassCheck, t)
+		return m.send(atCheck, checkSQL(t.key), ClassCheck, t, now)
 	case m.deletable(t, p):
-		b.sent = now
-		return m.send(atDelete, emptySQL(t.key), ClassReset, t)
+		return m.send(atDelete, emptySQL(t.key), ClassReset, t, now)
 	}
-	b.sent = now
-	return m.send(atTruncate, truncateSQL(t.key), ClassReset, t)
+	return m.send(atTruncate, truncateSQL(t.key), ClassReset, t, now)
 }
 
-func (m *Machine) send(p phase, sql string, class Class, t *table) (Step, bool) {
+func (m *Machine) send(p phase, sql string, class Class, t *table, now int64) (Step, bool) {
 	b := &m.background
-	b.phase, b.table, b.out = p, t, true
+	b.phase, b.table, b.out, b.sent = p, t, true, now
 	s := Step{Kind: StepInject, SQL: sql, Class: class}
 	if t != nil {
 		m.disturb(t)
@@ -105,6 +103,9 @@ func (m *Machine) BackgroundDone(o *Outcome) {
 	t := b.table
 	quiet := m.quiet()
 	b.out, b.table = false, nil
+	if t != nil {
+		t.behind += o.Now - b.sent
+	}
 	switch b.phase {
 	case atCommit:
 		m.ours(o)

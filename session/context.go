@@ -394,7 +394,7 @@ func (m *Machine) follow(o *Outcome) {
 
 // forget is what COM_RESET_CONNECTION and COM_CHANGE_USER do: all temporary tables and all state are gone.
 func (m *Machine) forget() {
-	m.tables, m.prepared = nil, nil
+	m.tables, m.prepared, m.meter = nil, nil, nil
 	m.owed, m.owedTable = owedNothing, nil
 	m.wasNoted = false
 	m.newEpoch()

@@ -55,6 +55,7 @@ func (m *Machine) planCreate(text []byte, ev *Event) {
 	if ev != nil {
 		c = ev.Create
 	}
+	m.opens(c)
 	if f.policy.Strategy != StrategyNative {
 		reason := reasonPrepared
 		if ev != nil {
@@ -321,7 +322,6 @@ func (m *Machine) reuse() Step {
 func (m *Machine) revive(t *table) {
 	t.state = stateLive
 	t.clear()
-	t.counts, t.spent = true, m.elapsed()
 	m.note(Note{Kind: NoteCycle, Shape: t.shape, Name: t.key})
 	m.note(Note{Kind: NoteReuse, Shape: t.shape, Name: t.key})
 }
@@ -395,7 +395,7 @@ func (m *Machine) add(s state, o *Outcome, sql string) *table {
 	c := &f.detail.candidate
 	t := &table{
 		key: c.key, shape: c.shape, sql: sql, context: m.ctx, created: f.now, warnings: o.Warnings, state: s,
-		converted: c.converted && sql == c.sql, innoDB: c.innoDB && sql == c.sql, counted: c.counted, arm: c.arm, counts: c.arm == StrategyNative, spent: m.elapsed(), like: c.like, exposed: c.like != "",
+		converted: c.converted && sql == c.sql, innoDB: c.innoDB && sql == c.sql, counted: c.counted, arm: c.arm, like: c.like, exposed: c.like != "",
 	}
 	if t.converted && c.shadowed {
 		t.shadow, c.shadowed = true, false

@@ -146,7 +146,7 @@ func (m *Machine) park() Step {
 	for _, t := range f.detail.tables {
 		t.state, t.parked, t.condition, t.written = stateParked, f.now, dirty, false
 		t.away = false
-		m.ended(t)
+		t.behind = 0
 		if m.isEmpty(t) {
 			t.clear()
 		}
@@ -158,13 +158,6 @@ func (m *Machine) park() Step {
 
 // elapsed is the time that the client's command has taken so far.
 func (m *Machine) elapsed() int64 { return m.flow.now - m.flow.began }
-
-// ended notes that the client has dropped a table.
-func (m *Machine) ended(t *table) {
-	if m.flow.policy.Strategy == StrategyAuto && t.counts && t.state != stateTainted {
-		m.note(Note{Kind: NoteTime, Shape: t.shape, Name: t.key, Arm: t.arm, Took: t.spent + m.elapsed()})
-	}
-}
 
 // isEmpty says whether nothing can have written to a table: no statement has named it, and no routine or trigger has run, or
 // their bodies were all read and do not name it either.
@@ -225,7 +218,6 @@ func (m *Machine) dropped(o *Outcome) {
 		case t == nil:
 		case ok:
 			m.note(Note{Kind: NoteSeen, Shape: t.shape, Name: t.key})
-			m.ended(t)
 			m.remove(t)
 		case o.Code == errUnknownTable:
 			if m.server.MariaDB { // it drops those that exist, MySQL drops none

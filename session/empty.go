@@ -92,8 +92,7 @@ func (m *Machine) truncated(o *Outcome) Step {
 	t.clear()
 	t.deletes = 0
 	if f.then == doEmpty {
-		m.ended(t)
-		t.state, t.parked = stateParked, f.now
+		t.state, t.parked, t.behind = stateParked, f.now, 0
 		m.oneShot, m.oneShotRead = false, false // it has committed
 		m.note(Note{Kind: NotePark, Shape: t.shape, Name: t.key})
 	} else {

@@ -21,7 +21,7 @@ var update = flag.Bool("update", false, "rewrite testdata/*.txt with what the ma
 //	session [exposed] [mariadb] [version=N] [schema=S] [noauto] [collation=N] POLICY..   a new session; exposed: something that
 //	                                     cannot be seen runs behind every command
 //	policy POLICY..                      a reload: keep, native, innodb, auto, strict, preserve, deletes, like, select, routines=visible|scan|none, parked=N,
-//	                                     ttl=D, age=D, hazard=native, statement=N
+//	                                     measure, unmeasured, ttl=D, age=D, hazard=native, statement=N
 //	seen T, routine T, proved, routines  what the ledger knows: of a table db.t, of all shapes, that there are routines
 //	query SQL, long SQL, prepare SQL, execute N, close N, initdb S, fields T, ping, setoption, other, unknown, raw, reset, user S [collation=N], quit
 //	                                     a command of the client; prints the first step
@@ -221,7 +221,11 @@ func (g *golden) configure(args []string) {
 		case "innodb":
 			p.Strategy = StrategyInnoDB
 		case "auto":
-			p.Strategy = StrategyAuto
+			p.Strategy, p.Measure = StrategyAuto, true
+		case "measure":
+			p.Measure = true
+		case "unmeasured":
+			p.Measure = false
 		case "strict":
 			p.Strict = true
 		case "preserve":

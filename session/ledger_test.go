@@ -11,7 +11,7 @@ type memory struct {
 	any    bool // the server has routines
 	notes  []Note
 	record bool // keep notes
-	counts [NoteTime + 1]int
+	counts [NoteEnd + 1]int
 	delete bool     // what Deletes says
 	arm    Strategy // what Choose says
 }
@@ -65,6 +65,10 @@ func (l *memory) name(key Key) *NameState {
 func (l *memory) Note(n Note) {
 	l.counts[n.Kind]++
 	if l.record {
+		if n.Cycle != nil {
+			c := *n.Cycle
+			n.Cycle = &c
+		}
 		l.notes = append(l.notes, n)
 	}
 	s, c := l.shape(n.Shape)
@@ -94,7 +98,7 @@ func (l *memory) Note(n Note) {
 var noteNames = [...]string{
 	NoteCycle: "cycle", NoteSeen: "seen", NoteReuse: "reuse", NotePark: "park", NoteSettle: "settle", NoteReplay: "replay",
 	NoteFallback: "fallback", NoteHazard: "hazard", NoteProved: "proved", NoteBlockShape: "block_shape",
-	NoteBlockName: "block_name", NoteTaint: "taint", NoteReset: "reset", NoteTime: "time",
+	NoteBlockName: "block_name", NoteTaint: "taint", NoteReset: "reset", NoteEnd: "end",
 }
 
 func (n Note) String() string {
@@ -108,8 +112,23 @@ func (n Note) String() string {
 	if n.Kind == NoteReset {
 		s += fmt.Sprintf(" deleted=%v %dms", n.Deleted, n.Took/1e6)
 	}
-	if n.Kind == NoteTime {
-		s += fmt.Sprintf(" %d %dms", n.Arm, n.Took/1e6)
+	if c := n.Cycle; c != nil {
+		s += fmt.Sprintf(" %s #%d create=%d use=%d drop=%d", [...]string{"native", "keep", "innodb"}[c.Strategy], c.Nth, c.Create/1e6, c.Use/1e6, c.Drop/1e6)
+		if c.Reused {
+			s += fmt.Sprintf(" reused reset=%d", c.Reset/1e6)
+		}
+		if c.Statements > 0 {
+			s += fmt.Sprintf(" statements=%d", c.Statements)
+		}
+		if c.Errors > 0 {
+			s += fmt.Sprintf(" errors=%d", c.Errors)
+		}
+		if c.Affected > 0 {
+			s += fmt.Sprintf(" rows=%d", c.Affected)
+		}
+		if c.Fallback != "" {
+			s += " fallback=" + c.Fallback
+		}
 	}
 	return s
 }

@@ -119,6 +119,8 @@ type flow struct {
 	endsXA      bool    // it is XA COMMIT or XA ROLLBACK
 	locks       bool    // it is a FLUSH that locks
 	losesSchema bool    // it may have dropped the current schema
+	failed      bool    // it was answered with an error
+	affected    uint64  // rows, as its OK says
 	elsewhere   bool    // it runs in another schema than the current one, or may
 	table       *table  // that the action is about
 	rows        *table  // whose rows are being copied
@@ -128,6 +130,7 @@ type flow struct {
 // detail is the part of a flow that only some commands need.
 type detail struct {
 	candidate   candidate            // of a CREATE
+	opening     opening              // of one that is measured
 	warnings    uint16               // of the spliced CREATE that is not proved
 	fallback    string               // why a CREATE is left to the server
 	keys        []Key                // of a DROP
@@ -167,6 +170,7 @@ type Machine struct {
 
 	tables   []*table
 	prepared *prepared
+	meter    *meter  // nil: no cycle is measured
 	noted    context // where a real DROP IF EXISTS of nothing was seen to leave one note
 	ctx      context
 	defaults defaults
@@ -305,11 +309,7 @@ func (m *Machine) rest() {
 // over ends the event with a last step.
 func (m *Machine) over(kind StepKind) Step {
 	s := m.step(kind)
-	for _, t := range m.tables {
-		if t.named {
-			t.spent += m.elapsed()
-		}
-	}
+	m.measure()
 	m.rest()
 	return s
 }
@@ -317,6 +317,7 @@ func (m *Machine) over(kind StepKind) Step {
 // fail answers the client's command with the error of ours, which is what the diagnostics tell of.
 func (m *Machine) fail() Step {
 	m.owed = owedNothing
+	m.flow.failed = true
 	return m.over(StepFail)
 }
 
@@ -426,6 +427,7 @@ func (m *Machine) answer(warnings uint16) Step {
 	if m.server.MariaDB {
 		s.Status = m.status & (statusAnswered | statusANSIQuotes)
 	}
+	m.measure()
 	m.rest()
 	return s
 }

@@ -115,7 +115,7 @@ type world struct {
 // stats count what scripts have come to.
 type stats struct {
 	commands, replies, injects, releases, waits, faults, stopped int
-	notes                                                        [NoteTime + 1]int
+	notes                                                        [NoteEnd + 1]int
 }
 
 func newWorld(s setup, tracing bool) *world {
@@ -126,6 +126,7 @@ func newWorld(s setup, tracing bool) *world {
 		ParkTTL: int64(10 * time.Minute), MaxAge: int64(time.Hour),
 	}
 	w.policy.Deletes, w.l.delete = s.deletes, s.deletes
+	w.policy.Measure = true // which changes nothing
 	if s.scan {
 		w.policy.Routines = RoutinesScan
 		w.l.known = true

@@ -37,6 +37,9 @@ const (
 func (m *Machine) planText(text []byte, ev *Event) {
 	f := &m.flow
 	s := f.statement
+	if m.meter != nil {
+		m.meter.mark(text)
+	}
 	f.opaque = m.isOpaque(text)
 	f.reads = m.readsDiagnostics(text)
 	f.exposes = m.exposes(f.statement, text)
@@ -242,6 +245,7 @@ func endsXA(text []byte) bool {
 // finish takes over everything that the reply to the client's own command says.
 func (m *Machine) finish(o *Outcome) {
 	f := &m.flow
+	f.failed, f.affected = o.Kind == OutcomeErr, o.Affected
 	switch f.kind {
 	case EventReset:
 		if o.Kind != OutcomeErr {

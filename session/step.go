@@ -143,6 +143,7 @@ type Policy struct {
 	ConvertSelect bool  // CREATE .. AS SELECT is converted, too
 	CacheLike     bool  // CREATE .. LIKE is cached, too
 	Deletes       bool  // tables are emptied by DELETE where that is cheaper
+	Measure       bool  // the ledger wants to know of each cycle: NoteEnd
 	Preserve      bool  // rows of converted tables outlive an explicit ROLLBACK
 	MaxStatement  int   // bytes of a statement that are examined
 	MaxCreate     int   // bytes of a CREATE that rewrite.Analyze may parse
@@ -190,7 +191,7 @@ const (
 	NoteBlockName                  // NameState.Native = Until
 	NoteTaint                      // a table became tainted; Reason
 	NoteReset                      // a table was emptied in the background that may be emptied either way; Deleted, Took
-	NoteTime                       // StrategyAuto: a cycle that counts has ended; Arm, Took
+	NoteEnd                        // a cycle was measured from its CREATE to its DROP; Cycle
 )
 
 // Note is one fact for the process-wide ledger.
@@ -200,9 +201,9 @@ type Note struct {
 	Name    Key
 	Reason  string // snake_case, from a fixed list
 	Until   int64
-	Arm     Strategy
-	Took    int64 // nanoseconds: of NoteTime those that the client spent in CREATE, DROP and the statements that name the table
-	Deleted bool  // by DELETE
+	Took    int64  // nanoseconds
+	Deleted bool   // by DELETE
+	Cycle   *Cycle // the machine's: not to be kept or changed
 }
 
 // Ledger is the process-wide memory that the machines of one backend share. Implementations are safe for concurrent use and never

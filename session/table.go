@@ -49,7 +49,7 @@ type table struct {
 	context   context
 	created   int64
 	parked    int64
-	spent     int64    // nanoseconds that the client has spent in this cycle
+	behind    int64    // nanoseconds of background work since it was parked
 	arm       Strategy // what is done with it
 	warnings  uint16   // of the CREATE
 	state     state
@@ -58,7 +58,6 @@ type table struct {
 	innoDB    bool  // it is InnoDB for sure
 	counted   bool  // it has an AUTO_INCREMENT column
 	deletes   uint8 // how many times it was emptied by DELETE since it was last truncated
-	counts    bool  // for StrategyAuto: this cycle tells how fast its arm is
 	touched   bool  // a statement has named it since it was last empty
 	exposed   bool  // since we last knew that it is there, something that cannot be seen has run, and may have dropped or replaced it
 	written   bool  // rows were written in the transaction that is open

@@ -37,6 +37,7 @@ func newPolicy(c *config.Config) (*session.Policy, error) {
 		Convert:       convert,
 		Strict:        r.Fidelity == "strict",
 		Deletes:       r.Reset == "auto",
+		Measure:       r.Strategy == "auto",
 		Preserve:      r.OnRollback == "preserve",
 		ConvertSelect: r.ConvertSelect,
 		CacheLike:     r.CacheLike,
