@@ -29,8 +29,11 @@ const (
 	router  = "MySQL Router"
 )
 
-// otherSuffix marks the strategies of another tmpproxy.
-const otherSuffix = " other"
+// Suffixes of strategies.
+const (
+	otherSuffix = " other" // of another tmpproxy
+	scanSuffix  = " scan"  // with rewrite.routines: scan
+)
 
 // A way is how an arm reaches the server.
 type way struct {
@@ -337,7 +340,25 @@ func (b *bench) startOnce(name, address string, clients int) (*process, error) {
 	if strategy, ok := strings.CutSuffix(name, otherSuffix); ok {
 		name, program = strategy, b.options.Other
 	}
+	if strategy, ok := strings.CutSuffix(name, scanSuffix); ok {
+		scan, err := b.scan()
+		if err != nil {
+			return nil, err
+		}
+		name, settings = strategy, append(settings, scan...)
+	}
 	return startProxy(b.ctx, b.dir, program, name, address, settings...)
+}
+
+// scan returns the settings with which tmpproxy reads routines and triggers, by the account that everything is measured with.
+func (b *bench) scan() ([]string, error) {
+	file, err := os.CreateTemp(b.dir, "password-*")
+	if err != nil {
+		return nil, err
+	}
+	_, err = file.WriteString(b.backend.login.password)
+	return []string{"--rewrite.routines=scan", "--backend.monitor.user=" + b.backend.login.user, "--backend.monitor.password_file=" + file.Name()},
+		errors.Join(err, file.Close())
 }
 
 // startEcho runs ServeEcho as a process of its own, as the proxies are.

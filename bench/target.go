@@ -200,7 +200,7 @@ func targets(mariaDB bool) []target {
 		target{work: "whole cycle, every engine and row count, ≥ 0.25 ms round trip", workload: "cycles", about: far,
 			metric: "cycle", arm: "auto", against: direct, limit: 1.05},
 	)
-	for _, arm := range []string{"innodb", "auto"} {
+	for _, arm := range []string{"innodb", "auto", "innodb" + scanSuffix, "auto" + scanSuffix} {
 		for _, goal := range []struct {
 			objects string
 			limit   float64

@@ -162,16 +162,7 @@ func (m *Machine) elapsed() int64 { return m.flow.now - m.flow.began }
 // isEmpty says whether nothing can have written to a table: no statement has named it, and no routine or trigger has run, or
 // their bodies were all read and do not name it either.
 func (m *Machine) isEmpty(t *table) bool {
-	switch {
-	case t.touched:
-		return false
-	case !t.exposed:
-		return true
-	case m.flow.policy.Routines != RoutinesScan:
-		return false
-	}
-	known, _ := m.ledger.Routines()
-	return known && !m.ledger.Name(t.key).Routine
+	return !t.touched && (!t.exposed || m.unmentioned(t, m.flow.policy))
 }
 
 // leaveNote answers a DROP IF EXISTS of a parked table.
