@@ -275,12 +275,14 @@ func (m *Machine) track(o *Outcome) {
 		}
 		return
 	}
+	over := false // a read-only transaction has ended, if there was one
 	switch {
 	case ok:
+		// Behind a SET autocommit that ends a read-only transaction, servers refuse temporary-table DDL until something else
+		// has ended one (observed on MySQL 9.7 and MariaDB 10.11), which the flags do not tell.
+		over = (m.status&statusInTrans != 0 || s.Multi) && !s.Has(rewrite.VerbSet) && o.Status&(statusInTrans|statusAutocommit) == statusAutocommit
 		m.status, m.known = o.Status, true
-		if m.status&(statusInTrans|statusAutocommit) == statusAutocommit {
-			m.readTrans = false
-		}
+		m.readTrans = m.readTrans && !over
 	case f.opaque || s.Multi:
 		m.known = false
 	case m.inTransaction() && s.Verbs&settledVerbs == 0 && o.Code != errParse:
@@ -296,7 +298,7 @@ func (m *Machine) track(o *Outcome) {
 		m.untouched = false
 		m.locked = m.locked || s.Has(rewrite.VerbLockTables) || f.locks
 		m.xa = m.xa || s.Has(rewrite.VerbXABegin)
-		m.readTrans = m.readTrans || s.ReadOnly
+		m.readTrans = m.readTrans || s.ReadOnly && !over
 		return
 	}
 	m.trackVerb(o, ok)
