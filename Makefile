@@ -42,7 +42,7 @@ pure:
 	$(GO) test -race ./...
 
 real: servers
-	$(GO) test -race -tags realserver -timeout 30m ./tests/...
+	$(GO) test -count=1 -race -tags realserver -timeout 30m ./tests/...
 
 servers:
 	@for server in $(SERVERS) $(PEERS) $(CLIENTS); do tests/server/obtain.sh $$server >/dev/null || exit 1; done
@@ -60,12 +60,12 @@ suite-short:
 
 suite: suite-short
 	$(GO) test -count=1 -tags 'realserver suite' -timeout 60m -v -run '^TestClientAPI$$' ./tests/suite
-	$(GO) test -tags 'realserver suite' -timeout 60m -v -run '^TestDefinitions$$' ./tests
+	$(GO) test -count=1 -tags 'realserver suite' -timeout 60m -v -run '^TestDefinitions$$' ./tests
 	$(MAKE) sequences SEQUENCES=5000 FUZZ_SERVERS=mysql,mariadb,mariadb-11.8,mariadb-10.5
 
 test-long: drivers
 	$(GO) test -count=1 -tags 'realserver suite' -timeout 6h -v ./tests/suite -suite.all | grep -Ev '^(=== | *--- PASS)'; exit $${PIPESTATUS[0]}
-	$(GO) test -tags 'realserver suite' -timeout 60m -v -run '^TestDefinitions$$' ./tests
+	$(GO) test -count=1 -tags 'realserver suite' -timeout 60m -v -run '^TestDefinitions$$' ./tests
 
 drivers:
 	$(GO) test -count=1 -tags realserver -timeout 60m -v ./tests/drivers -drivers.all
