@@ -25,7 +25,10 @@ var arrows = map[string][]string{
 	// The benchmark ships with the program, and it starts servers and logs in as the tests do.
 	"bench":            {"bench/statistics", "tests/rawclient", "tests/server"},
 	"bench/statistics": nil,
-	"cmd/tmpproxy":     {"admin", "bench", "config", "proxy", "rewrite", "session", "trial", "wire"},
+	// Comparing is shared with the tests, and reads replies as they do.
+	"trial/compare": {"tests/rawclient"},
+	"trial/judge":   {"tests/rawclient", "trial/compare"},
+	"cmd/tmpproxy":  {"admin", "bench", "config", "proxy", "rewrite", "session", "trial", "wire"},
 }
 
 // pure are packages that neither do I/O nor know the time, and neither log nor count: what they decide can be tested without

@@ -19,6 +19,7 @@ import (
 	"tmpproxy/tests/differential"
 	"tmpproxy/tests/process"
 	"tmpproxy/tests/server"
+	"tmpproxy/trial/compare"
 )
 
 // settings are further settings of the proxies under test, for looking into a failure.
@@ -38,7 +39,7 @@ var flavours = map[string]struct {
 }
 
 // scripts returns all scripts, parsed.
-func scripts(t *testing.T) []*differential.Script {
+func scripts(t *testing.T) []*compare.Script {
 	t.Helper()
 	files, err := filepath.Glob("scripts/*.txt")
 	if err != nil {
@@ -47,13 +48,13 @@ func scripts(t *testing.T) []*differential.Script {
 	if len(files) == 0 {
 		t.Fatal("no scripts")
 	}
-	var list []*differential.Script
+	var list []*compare.Script
 	for _, file := range files {
 		text, err := os.ReadFile(file)
 		if err != nil {
 			t.Fatal(err)
 		}
-		script, err := differential.Parse(file, string(text))
+		script, err := compare.Parse(file, string(text))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -68,9 +69,9 @@ func scripts(t *testing.T) []*differential.Script {
 }
 
 // eachServer runs a test for each server that a script asks for, on servers of that test's own kind side by side.
-func eachServer(t *testing.T, list []*differential.Script, test func(t *testing.T, s *server.Server, script *differential.Script, flavour string)) {
+func eachServer(t *testing.T, list []*compare.Script, test func(t *testing.T, s *server.Server, script *compare.Script, flavour string)) {
 	for name, flavour := range flavours {
-		wanted := slices.DeleteFunc(slices.Clone(list), func(s *differential.Script) bool { return !slices.Contains(s.Servers, name) })
+		wanted := slices.DeleteFunc(slices.Clone(list), func(s *compare.Script) bool { return !slices.Contains(s.Servers, name) })
 		if len(wanted) == 0 {
 			continue
 		}
@@ -108,7 +109,7 @@ func eachServer(t *testing.T, list []*differential.Script, test func(t *testing.
 	}
 }
 
-func run(t *testing.T, s *server.Server, target differential.Target, script *differential.Script, variant differential.Variant) *differential.Outcome {
+func run(t *testing.T, s *server.Server, target differential.Target, script *compare.Script, variant differential.Variant) *differential.Outcome {
 	t.Helper()
 	outcome, err := differential.Run(context.Background(), s, target, script, variant)
 	if err != nil {
@@ -124,9 +125,9 @@ func direct(s *server.Server) differential.Target {
 // TestDifferential runs every script directly and through a proxy of every strategy that the script names.
 func TestDifferential(t *testing.T) {
 	list := scripts(t)
-	verdicts := map[*differential.Script]*differential.Verdict{}
+	verdicts := map[*compare.Script]*compare.Verdict{}
 	for _, script := range list {
-		verdicts[script] = differential.NewVerdict(script)
+		verdicts[script] = compare.NewVerdict(script)
 	}
 	t.Cleanup(func() {
 		for script, verdict := range verdicts {
@@ -135,7 +136,7 @@ func TestDifferential(t *testing.T) {
 			}
 		}
 	})
-	eachServer(t, list, func(t *testing.T, s *server.Server, script *differential.Script, flavour string) {
+	eachServer(t, list, func(t *testing.T, s *server.Server, script *compare.Script, flavour string) {
 		proxies := startProxies(t, s, script.Strategies, script.Settings)
 		verdict := verdicts[script]
 		for _, variant := range differential.Variants {
@@ -145,7 +146,7 @@ func TestDifferential(t *testing.T) {
 			}
 			for _, strategy := range script.Strategies {
 				proxied := run(t, s, differential.Target{Network: "tcp", Address: proxies[strategy].Address}, script, variant)
-				bad := verdict.Judge(flavour, strategy, variant.Name, differential.Compare(reference.Events, proxied.Events))
+				bad := verdict.Judge(flavour, strategy, variant.Name, compare.Compare(reference.Events, proxied.Events))
 				report(t, bad)
 				if variant.Name != "plain" {
 					continue
@@ -202,7 +203,7 @@ func startProxies(t *testing.T, s *server.Server, strategies, further []string) 
 }
 
 // report prints some differences, those of the same step and field once.
-func report(t *testing.T, differences []differential.Difference) {
+func report(t *testing.T, differences []compare.Difference) {
 	t.Helper()
 	type place struct {
 		line        int
@@ -233,11 +234,11 @@ func report(t *testing.T, differences []differential.Difference) {
 
 // TestScriptsAreStable runs every script directly twice: what differs then would not be the proxy's doing.
 func TestScriptsAreStable(t *testing.T) {
-	eachServer(t, scripts(t), func(t *testing.T, s *server.Server, script *differential.Script, flavour string) {
+	eachServer(t, scripts(t), func(t *testing.T, s *server.Server, script *compare.Script, flavour string) {
 		variant := differential.Variants[0]
 		first := run(t, s, direct(s), script, variant)
 		second := run(t, s, direct(s), script, variant)
-		report(t, differential.Compare(first.Events, second.Events))
+		report(t, compare.Compare(first.Events, second.Events))
 		if first.Creates != second.Creates {
 			t.Errorf("%d CREATEs, then %d", first.Creates, second.Creates)
 		}
@@ -247,7 +248,7 @@ func TestScriptsAreStable(t *testing.T) {
 // TestInjectedDifference has a relay change one thing in what the server sends; the comparison must find that and
 // nothing else.
 func TestInjectedDifference(t *testing.T) {
-	script, err := differential.Parse("injected", "setup:\nCREATE TABLE seen (v VARCHAR(20))\nrun:\n"+
+	script, err := compare.Parse("injected", "setup:\nCREATE TABLE seen (v VARCHAR(20))\nrun:\n"+
 		"INSERT INTO seen VALUES ('needle')\nSELECT v AS needle_column FROM seen\n!1146 SELECT * FROM needle_table\nSELECT 1\n")
 	if err != nil {
 		t.Fatal(err)
@@ -269,7 +270,7 @@ func TestInjectedDifference(t *testing.T) {
 			} {
 				t.Run(name, func(t *testing.T) {
 					changed := run(t, s, tamper(t, s.Address, c.from, c.to), script, variant)
-					differences := differential.Compare(reference.Events, changed.Events)
+					differences := compare.Compare(reference.Events, changed.Events)
 					if c.path == "" {
 						report(t, differences)
 						return

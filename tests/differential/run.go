@@ -1,3 +1,4 @@
+// Package differential runs scripts of package compare on a server of the tests.
 package differential
 
 import (
@@ -13,6 +14,7 @@ import (
 
 	"tmpproxy/tests/rawclient"
 	"tmpproxy/tests/server"
+	"tmpproxy/trial/compare"
 )
 
 // Variant is a way to run a script.
@@ -42,7 +44,7 @@ type Target struct{ Network, Address string }
 
 // Outcome is what a run let its clients see, and what it left on the server.
 type Outcome struct {
-	Events []Event
+	Events []compare.Event
 	// Creates is the number of CREATE statements that reached the server.
 	Creates int
 	// Faults are violations of the script's own expectations.
@@ -51,7 +53,7 @@ type Outcome struct {
 
 // Run runs a script against a server whose clients connect to target. It resets the databases and the accounts whose
 // names begin with lab before and after. An error means that the run itself failed.
-func Run(ctx context.Context, s *server.Server, target Target, script *Script, variant Variant) (*Outcome, error) {
+func Run(ctx context.Context, s *server.Server, target Target, script *compare.Script, variant Variant) (*Outcome, error) {
 	control, err := s.DB().Conn(ctx)
 	if err != nil {
 		return nil, err
@@ -110,7 +112,7 @@ type run struct {
 	ctx     context.Context
 	server  *server.Server
 	target  Target
-	script  *Script
+	script  *compare.Script
 	variant Variant
 	control *sql.Conn
 	clients map[string]*client
@@ -227,9 +229,9 @@ func (r *run) hide() error {
 }
 
 // direct runs the statements of setup or teardown.
-func (r *run) direct(steps []Step) error {
+func (r *run) direct(steps []compare.Step) error {
 	for _, step := range steps {
-		if step.Verb != query {
+		if step.Verb != compare.Query {
 			return fmt.Errorf("%s: only statements are allowed here", &step)
 		}
 		if err := r.exec(step.Text); err != nil {
@@ -289,7 +291,7 @@ func (r *run) tables() ([]string, error) {
 
 // finalState adds an event for what the databases hold after the run.
 func (r *run) finalState() error {
-	event := Event{Step: &Step{Conn: "control", Verb: "final", Text: "state"}}
+	event := compare.Event{Step: &compare.Step{Conn: "control", Verb: "final", Text: "state"}}
 	add := func(path, value string) {
 		event.Fields = append(event.Fields, rawclient.Field{Path: path, Value: value})
 	}
@@ -377,7 +379,7 @@ func (r *run) connect(name, user, password, schema string) (*client, rawclient.R
 }
 
 // client returns the connection of a step, which is made now if it was not there.
-func (r *run) client(s *Step) (*client, error) {
+func (r *run) client(s *compare.Step) (*client, error) {
 	if c := r.clients[s.Conn]; c != nil {
 		return c, nil
 	}
@@ -426,7 +428,7 @@ func (r *run) await(failure string, interval time.Duration, ask func() (bool, er
 	}
 }
 
-func (r *run) step(s *Step) error {
+func (r *run) step(s *compare.Step) error {
 	text, err := r.substitute(s.Text)
 	if err != nil {
 		return err
@@ -474,8 +476,8 @@ func (r *run) step(s *Step) error {
 	return r.probe(c, s)
 }
 
-func (r *run) probe(c *client, s *Step) error {
-	if r.variant.Probe == "" || c.sent || !slices.Contains([]string{query, "execute", "receive", "ping", "initdb"}, s.Verb) {
+func (r *run) probe(c *client, s *compare.Step) error {
+	if r.variant.Probe == "" || c.sent || !slices.Contains([]string{compare.Query, "execute", "receive", "ping", "initdb"}, s.Verb) {
 		return nil
 	}
 	reply, err := c.conn.Query(r.variant.Probe)
@@ -516,10 +518,10 @@ func quiet(err error) error {
 	return errQuiet
 }
 
-func (r *run) perform(c *client, s *Step, text string) (reply rawclient.Reply, binary bool, err error) {
+func (r *run) perform(c *client, s *compare.Step, text string) (reply rawclient.Reply, binary bool, err error) {
 	word, rest, _ := strings.Cut(text, " ")
 	switch s.Verb {
-	case query:
+	case compare.Query:
 		reply, err = c.conn.Query(text)
 	case "send":
 		c.sent = true
@@ -583,7 +585,7 @@ func (r *run) statement(c *client, verb, name, rest string) (reply rawclient.Rep
 			c.statements[name] = reply.Prepared.ID
 		}
 	case "execute", "cursor":
-		args, err := values(rest)
+		args, err := compare.Values(rest)
 		if err != nil {
 			return reply, true, err
 		}
@@ -651,7 +653,7 @@ func (r *run) substitute(text string) (string, error) {
 }
 
 // note adds what a reply let the client see.
-func (r *run) note(s *Step, probe string, reply rawclient.Reply, binary bool) error {
+func (r *run) note(s *compare.Step, probe string, reply rawclient.Reply, binary bool) error {
 	code := uint16(0)
 	if e := reply.Err(); e != nil {
 		code = e.Code
@@ -671,12 +673,12 @@ func (r *run) note(s *Step, probe string, reply rawclient.Reply, binary bool) er
 	for i := range fields {
 		r.mask(&fields[i], processes)
 	}
-	r.outcome.Events = append(r.outcome.Events, Event{Step: s, Probe: probe, Fields: fields})
+	r.outcome.Events = append(r.outcome.Events, compare.Event{Step: s, Probe: probe, Fields: fields})
 	return nil
 }
 
-func (r *run) noteLost(s *Step, probe string) error {
-	r.outcome.Events = append(r.outcome.Events, Event{Step: s, Probe: probe, Fields: []rawclient.Field{{Path: "connection", Value: "lost"}}})
+func (r *run) noteLost(s *compare.Step, probe string) error {
+	r.outcome.Events = append(r.outcome.Events, compare.Event{Step: s, Probe: probe, Fields: []rawclient.Field{{Path: "connection", Value: "lost"}}})
 	return nil
 }
 

@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"strings"
 
-	"tmpproxy/tests/differential"
+	"tmpproxy/trial/compare"
 )
 
 // block adds the steps of one element of a sequence.
@@ -70,8 +70,8 @@ func (g *generator) cycles() {
 }
 
 // repeat adds steps again.
-func (g *generator) repeat(steps []differential.Step, times int) {
-	steps = append([]differential.Step(nil), steps...)
+func (g *generator) repeat(steps []compare.Step, times int) {
+	steps = append([]compare.Step(nil), steps...)
 	for range times {
 		g.steps = append(g.steps, steps...)
 	}
@@ -550,7 +550,7 @@ func (g *generator) command() {
 	case 6: // several commands without waiting for the replies
 		first := len(g.steps)
 		g.cycles()
-		list := append([]differential.Step(nil), g.steps[first:]...)
+		list := append([]compare.Step(nil), g.steps[first:]...)
 		g.steps = g.steps[:first]
 		var texts []string
 		for _, s := range list {

@@ -12,6 +12,7 @@ import (
 	"maps"
 	"net"
 	"os"
+	"regexp"
 	"runtime"
 	"slices"
 	"strings"
@@ -22,9 +23,10 @@ import (
 
 	"pgregory.net/rapid"
 
-	"tmpproxy/tests/differential"
 	"tmpproxy/tests/process"
 	"tmpproxy/tests/server"
+	"tmpproxy/trial/compare"
+	"tmpproxy/trial/judge"
 )
 
 // sequencesPerRun is how many sequences a server and a strategy get when no duration is given.
@@ -58,7 +60,7 @@ var flavours = map[string]struct {
 func TestMain(m *testing.M) {
 	flag.Parse()
 	process.Race = *race
-	Unexplain(strings.Split(*find, ",")...)
+	judge.Unexplain(strings.Split(*find, ",")...)
 	// In memory, servers make and drop permanent tables ten times as fast.
 	if _, err := os.Stat("/dev/shm"); err == nil && os.Getenv("TMPDIR") == "" {
 		os.Setenv("TMPDIR", "/dev/shm")
@@ -278,7 +280,7 @@ func (c *campaign) replay(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	script, err := differential.Parse(*replay, string(text))
+	script, err := compare.Parse(*replay, string(text))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -294,7 +296,7 @@ func (c *campaign) replay(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			v := Compare(c.flavour, c.strategy, direct, proxied)
+			v := judge.Compare(c.flavour, c.strategy, direct, proxied)
 			t.Logf("%s: compared %d of %d steps, known differences: %s", client, v.Compared, len(script.Steps), list(v.Known))
 			for _, d := range v.Unexplained {
 				t.Errorf("%s: %s", client, &d)
@@ -369,7 +371,7 @@ func (c *campaign) run() {
 type finding struct {
 	script      string
 	steps       int
-	differences []differential.Difference
+	differences []compare.Difference
 	times       int
 	flaky       bool
 }
@@ -390,10 +392,12 @@ func (f *finding) String() string {
 	return b.String()
 }
 
+var numbers = regexp.MustCompile(`\d+(\.\d+)?`)
+
 // signature tells differences apart that have different causes, more or less.
-func signature(differences []differential.Difference) string {
+func signature(differences []compare.Difference) string {
 	d := &differences[0]
-	code := func(e *differential.Event) string {
+	code := func(e *compare.Event) string {
 		code, _ := e.Value("result[0].error.code")
 		return code
 	}
@@ -401,7 +405,7 @@ func signature(differences []differential.Difference) string {
 		words := strings.Fields(strings.ToUpper(text) + " - -")
 		return words[0] + " " + words[1]
 	}
-	return fmt.Sprintf("%s %s %s %s/%s", d.Step().Verb, word(digits.ReplaceAllString(d.Step().Text, "")), digits.ReplaceAllString(d.Path, ""), code(d.DirectEvent), code(d.ProxiedEvent))
+	return fmt.Sprintf("%s %s %s %s/%s", d.Step().Verb, word(numbers.ReplaceAllString(d.Step().Text, "")), numbers.ReplaceAllString(d.Path, ""), code(d.DirectEvent), code(d.ProxiedEvent))
 }
 
 func (c *campaign) over() bool {
@@ -445,7 +449,7 @@ type worker struct {
 	made      *rapid.Generator[*Sequence]
 	signature string
 	smallest  *Sequence
-	verdict   Verdict
+	verdict   judge.Verdict
 }
 
 // check runs some sequences, up to the first with an unexplained difference.
@@ -514,11 +518,11 @@ func (w *worker) look(s *Sequence) bool {
 }
 
 // run runs a sequence and compares; false: it could not be run.
-func (w *worker) run(s *Sequence) (Verdict, bool) {
+func (w *worker) run(s *Sequence) (judge.Verdict, bool) {
 	direct, proxied, err := w.runner.Both(s)
 	if err != nil {
 		w.fail(fmt.Errorf("%w\n%s", err, s.Script(w.flavour, w.strategy, nil)))
-		return Verdict{}, false
+		return judge.Verdict{}, false
 	}
 	v := w.judge(s, direct, proxied)
 	if w.signature == "" {
@@ -527,14 +531,14 @@ func (w *worker) run(s *Sequence) (Verdict, bool) {
 	return v, true
 }
 
-func (c *campaign) judge(s *Sequence, direct, proxied *outcome) Verdict {
+func (c *campaign) judge(s *Sequence, direct, proxied *judge.Outcome) judge.Verdict {
 	if s.Touches {
-		return Protected(c.flavour, c.strategy, direct, proxied)
+		return judge.Protected(c.flavour, c.strategy, direct, proxied)
 	}
-	return Compare(c.flavour, c.strategy, direct, proxied)
+	return judge.Compare(c.flavour, c.strategy, direct, proxied)
 }
 
-func (w *worker) count(s *Sequence, v Verdict) {
+func (w *worker) count(s *Sequence, v judge.Verdict) {
 	w.campaign.sequences.Add(1)
 	w.statements.Add(int64(2 * len(s.Steps)))
 	w.steps.Add(int64(len(s.Steps)))
@@ -547,10 +551,10 @@ func (w *worker) count(s *Sequence, v Verdict) {
 }
 
 // shows tells whether a sequence has the difference that is looked for.
-func (w *worker) shows(s *Sequence) (Verdict, bool) {
+func (w *worker) shows(s *Sequence) (judge.Verdict, bool) {
 	direct, proxied, err := w.runner.Both(s)
 	if err != nil {
-		return Verdict{}, false
+		return judge.Verdict{}, false
 	}
 	v := w.judge(s, direct, proxied)
 	return v, len(v.Unexplained) > 0 && signature(v.Unexplained) == w.signature

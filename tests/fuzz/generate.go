@@ -6,7 +6,7 @@ import (
 
 	"pgregory.net/rapid"
 
-	"tmpproxy/tests/differential"
+	"tmpproxy/trial/compare"
 )
 
 // Options is what a generator has to know of who will run its sequences.
@@ -42,7 +42,7 @@ func Generate(o Options) *rapid.Generator[*Sequence] {
 			g.touching()
 			s.Steps = g.steps
 		}
-		block := rapid.Custom(func(t *rapid.T) []differential.Step {
+		block := rapid.Custom(func(t *rapid.T) []compare.Step {
 			b := &generator{t: t, o: o, own: g.own}
 			if s.Touches {
 				b.touch()
@@ -66,7 +66,7 @@ type generator struct {
 	t     *rapid.T
 	o     Options
 	own   [3]string // the definitions that the sequence's cycles mostly use, of t1, t2 and t3
-	steps []differential.Step
+	steps []compare.Step
 	conn  string // of the steps, a when empty
 	depth int    // of transactions
 }
@@ -122,14 +122,14 @@ func (g *generator) step(verb, text string) {
 	if conn == "" {
 		conn = "a"
 	}
-	g.steps = append(g.steps, differential.Step{Conn: conn, Verb: verb, Text: text})
+	g.steps = append(g.steps, compare.Step{Conn: conn, Verb: verb, Text: text})
 }
 
 func (g *generator) query(format string, args ...any) { g.step(query, fmt.Sprintf(format, args...)) }
 
 // times has f done up to n times.
 func (g *generator) times(n int, f func(*generator)) {
-	list := rapid.SliceOfN(rapid.Custom(func(t *rapid.T) []differential.Step {
+	list := rapid.SliceOfN(rapid.Custom(func(t *rapid.T) []compare.Step {
 		b := &generator{t: t, o: g.o, own: g.own, conn: g.conn, depth: g.depth}
 		b.choose(2) // a generator has to draw something
 		f(b)

@@ -10,7 +10,8 @@ import (
 
 	"pgregory.net/rapid"
 
-	"tmpproxy/tests/differential"
+	"tmpproxy/trial/compare"
+	"tmpproxy/trial/judge"
 )
 
 // TestGenerate looks at what is made up: scripts that can be run again, of everything that matters, mostly cycles.
@@ -35,7 +36,7 @@ func testGenerate(t *testing.T, o Options) {
 			t.Fatalf("%d steps", len(s.Steps))
 		}
 		text := s.Script("mysql", "keep", nil)
-		script, err := differential.Parse("made up", text)
+		script, err := compare.Parse("made up", text)
 		if len(s.Steps) == 0 {
 			return
 		}
@@ -88,7 +89,7 @@ func TestLeaves(t *testing.T) {
 		"DELETE FROM base WHERE id = 1":                  {false, true, false},
 		"XA PREPARE 'x~^'":                               {false, false, true},
 	} {
-		objects, rows, xa := (&Sequence{Steps: []differential.Step{{Conn: "a", Verb: query, Text: text}}}).leaves()
+		objects, rows, xa := (&Sequence{Steps: []compare.Step{{Conn: "a", Verb: query, Text: text}}}).leaves()
 		if got := [3]bool{objects, rows, xa}; got != want {
 			t.Errorf("%s: %v, want %v", text, got, want)
 		}
@@ -107,24 +108,24 @@ func TestReduce(t *testing.T) {
 		case 31:
 			text = "second"
 		}
-		s.Steps = append(s.Steps, differential.Step{Conn: "a", Verb: query, Text: text})
+		s.Steps = append(s.Steps, compare.Step{Conn: "a", Verb: query, Text: text})
 	}
 	asked := 0
-	shows := func(s *Sequence) (Verdict, bool) {
+	shows := func(s *Sequence) (judge.Verdict, bool) {
 		asked++
 		at := func(p *regexp.Regexp) int {
-			return slices.IndexFunc(s.Steps, func(step differential.Step) bool { return p.MatchString(step.Text) })
+			return slices.IndexFunc(s.Steps, func(step compare.Step) bool { return p.MatchString(step.Text) })
 		}
-		return Verdict{Compared: len(s.Steps)}, s.Outside && at(first) >= 0 && at(first) < at(second)
+		return judge.Verdict{Compared: len(s.Steps)}, s.Outside && at(first) >= 0 && at(first) < at(second)
 	}
-	smallest, verdict, sure := reduce(s, Verdict{}, shows)
+	smallest, verdict, sure := reduce(s, judge.Verdict{}, shows)
 	if len(smallest.Steps) != 2 || smallest.Client != "modern" || !smallest.Outside || verdict.Compared != 2 || !sure {
 		t.Errorf("%+v, %+v, %v", smallest, verdict, sure)
 	}
 	if asked > 100 {
 		t.Errorf("asked %d times", asked)
 	}
-	if _, _, sure := reduce(s, Verdict{}, func(*Sequence) (Verdict, bool) { return Verdict{}, false }); sure {
+	if _, _, sure := reduce(s, judge.Verdict{}, func(*Sequence) (judge.Verdict, bool) { return judge.Verdict{}, false }); sure {
 		t.Error("sure of what does not show")
 	}
 }

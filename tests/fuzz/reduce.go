@@ -3,13 +3,14 @@ package fuzz
 import (
 	"slices"
 
-	"tmpproxy/tests/differential"
+	"tmpproxy/trial/compare"
+	"tmpproxy/trial/judge"
 )
 
 // reduce takes steps away from a sequence as long as it still shows its difference, which shows tells together with the
 // verdict. It tries more than rapid does, which takes away only what was generated as one element. sure: the result showed
 // the difference whenever it was asked.
-func reduce(s *Sequence, v Verdict, shows func(*Sequence) (Verdict, bool)) (smallest *Sequence, verdict Verdict, sure bool) {
+func reduce(s *Sequence, v judge.Verdict, shows func(*Sequence) (judge.Verdict, bool)) (smallest *Sequence, verdict judge.Verdict, sure bool) {
 	smallest, verdict = s, v
 	try := func(candidate *Sequence) bool {
 		v, ok := shows(candidate)
@@ -49,6 +50,6 @@ func reduce(s *Sequence, v Verdict, shows func(*Sequence) (Verdict, bool)) (smal
 }
 
 // with returns the same sequence with other steps.
-func (s *Sequence) with(steps []differential.Step) *Sequence {
+func (s *Sequence) with(steps []compare.Step) *Sequence {
 	return &Sequence{Steps: steps, Client: s.Client, Outside: s.Outside, Touches: s.Touches}
 }

@@ -10,37 +10,11 @@ import (
 
 	"github.com/go-mysql-org/go-mysql/mysql"
 
-	"tmpproxy/tests/differential"
 	"tmpproxy/tests/rawclient"
 	"tmpproxy/tests/server"
+	"tmpproxy/trial/compare"
+	"tmpproxy/trial/judge"
 )
-
-// codes are the errors that the steps of a run got, 0 for none.
-func (o *outcome) codes() []uint16 {
-	codes := make([]uint16, len(o.events))
-	for i := range o.events {
-		if e := o.events[i].reply.Err(); e != nil {
-			codes[i] = e.Code
-		}
-	}
-	return codes
-}
-
-// event is what one step let the client see.
-type event struct {
-	step    *differential.Step
-	reply   rawclient.Reply
-	binary  bool   // rows are of the binary protocol
-	skipped bool   // the step was left out: it might have waited for the other connection
-	silent  bool   // the command has no reply
-	failure string // the connection has ended, or what came makes no sense
-}
-
-// outcome is what a run let its client see, and what it left in the databases.
-type outcome struct {
-	events []event
-	state  []string
-}
 
 // Runner runs sequences, one after the other, in databases of its own. One goroutine at a time may use it.
 type Runner struct {
@@ -151,7 +125,7 @@ func (r *Runner) rows(text string) ([][]string, error) {
 }
 
 // Both runs a sequence directly and then through the proxy.
-func (r *Runner) Both(s *Sequence) (direct, proxied *outcome, err error) {
+func (r *Runner) Both(s *Sequence) (direct, proxied *judge.Outcome, err error) {
 	r.sequence++
 	if direct, err = r.run(s, r.direct, nil); err != nil {
 		return nil, nil, fmt.Errorf("directly: %w", err)
@@ -163,7 +137,7 @@ func (r *Runner) Both(s *Sequence) (direct, proxied *outcome, err error) {
 }
 
 // run runs a sequence. Steps that were left out in an earlier run are left out again.
-func (r *Runner) run(s *Sequence, address string, earlier *outcome) (*outcome, error) {
+func (r *Runner) run(s *Sequence, address string, earlier *judge.Outcome) (*judge.Outcome, error) {
 	if r.broken {
 		if err := r.prepare(); err != nil {
 			return nil, err
@@ -175,14 +149,14 @@ func (r *Runner) run(s *Sequence, address string, earlier *outcome) (*outcome, e
 	alters := s.mentions(altersDatabase)
 	run.fresh = r.Fresh || alters
 	// What the first connection may hold is of interest to the second one alone.
-	run.watches = earlier == nil && slices.ContainsFunc(s.Steps, func(step differential.Step) bool { return step.Conn != "a" })
+	run.watches = earlier == nil && slices.ContainsFunc(s.Steps, func(step compare.Step) bool { return step.Conn != "a" })
 	run.names = strings.NewReplacer("~", fmt.Sprintf("_%05d", r.sequence), "^", r.worker)
 	o, err := run.steps(earlier)
 	run.release(err != nil)
 	if err != nil {
 		return nil, err
 	}
-	if o.state, err = r.clean(s); err != nil {
+	if o.State, err = r.clean(s); err != nil {
 		return nil, fmt.Errorf("clean up: %w", err)
 	}
 	r.broken = alters
@@ -204,24 +178,24 @@ type run struct {
 	failed   bool   // a's last reply was an error, which tells no status
 }
 
-func (r *run) steps(earlier *outcome) (*outcome, error) {
+func (r *run) steps(earlier *judge.Outcome) (*judge.Outcome, error) {
 	if _, err := r.client("a"); err != nil {
 		return nil, err
 	}
-	o := &outcome{}
+	o := &judge.Outcome{}
 	for i := range r.sequence.Steps {
-		e := event{step: &r.sequence.Steps[i]}
+		e := judge.Exchange{Step: &r.sequence.Steps[i]}
 		if earlier != nil {
-			e.skipped = earlier.events[i].skipped
+			e.Skipped = earlier.Events[i].Skipped
 		} else {
-			e.skipped = r.mightWait(e.step) || r.outOfTurn(e.step)
+			e.Skipped = r.mightWait(e.Step) || r.outOfTurn(e.Step)
 		}
-		if !e.skipped {
+		if !e.Skipped {
 			if err := r.perform(&e); err != nil {
 				return nil, err
 			}
 		}
-		o.events = append(o.events, e)
+		o.Events = append(o.Events, e)
 	}
 	return o, nil
 }
@@ -294,7 +268,7 @@ func (r *run) release(abandon bool) {
 }
 
 // outOfTurn says whether a step cannot be done because of replies that are out, or are not.
-func (r *run) outOfTurn(s *differential.Step) bool {
+func (r *run) outOfTurn(s *compare.Step) bool {
 	c := r.clients[s.Conn]
 	out := c != nil && c.sent > 0
 	name, _, _ := strings.Cut(s.Text, " ")
@@ -319,7 +293,7 @@ func (r *run) outOfTurn(s *differential.Step) bool {
 }
 
 // mightWait says whether a statement of the second connection might wait for a lock of the first one.
-func (r *run) mightWait(s *differential.Step) bool {
+func (r *run) mightWait(s *compare.Step) bool {
 	if s.Conn == "a" || s.Verb != query || strings.HasPrefix(s.Text, "KILL") {
 		return false
 	}
@@ -332,7 +306,7 @@ var (
 )
 
 // watch keeps track of what the first connection may hold.
-func (r *run) watch(s *differential.Step, reply *rawclient.Reply) {
+func (r *run) watch(s *compare.Step, reply *rawclient.Reply) {
 	if !r.watches || s.Conn != "a" {
 		return
 	}
@@ -354,14 +328,14 @@ func (r *run) watch(s *differential.Step, reply *rawclient.Reply) {
 // unknownStatement is the id of a statement that could not be prepared.
 const unknownStatement = 0xfffffff0
 
-func (r *run) perform(e *event) error {
-	s := e.step
+func (r *run) perform(e *judge.Exchange) error {
+	s := e.Step
 	c, err := r.client(s.Conn)
 	if err != nil {
 		return err
 	}
 	if r.lost[s.Conn] {
-		e.failure = "the connection has ended"
+		e.Failure = "the connection has ended"
 		return nil
 	}
 	text := r.names.Replace(s.Text)
@@ -379,40 +353,40 @@ func (r *run) perform(e *event) error {
 		if r.sequence.Client == "attributes" {
 			attributes = []rawclient.Attribute{{Name: "name", Value: "DROP TABLE t1"}}
 		}
-		e.reply, err = c.conn.Query(text, attributes...)
+		e.Reply, err = c.conn.Query(text, attributes...)
 	case send:
-		e.silent = true
+		e.Silent = true
 		c.sent++
 		err = c.conn.SendQuery(text)
 	case receive:
 		c.sent--
-		e.reply, err = c.conn.ReceiveQuery()
+		e.Reply, err = c.conn.ReceiveQuery()
 	case ping:
-		e.reply, err = c.conn.Ping()
+		e.Reply, err = c.conn.Ping()
 	case statistics:
-		e.reply, err = c.conn.Statistics()
+		e.Reply, err = c.conn.Statistics()
 	case reset:
-		e.reply, err = c.conn.ResetConnection()
+		e.Reply, err = c.conn.ResetConnection()
 		clear(c.statements)
 	case changeUser:
 		user, password := r.server.Account()
-		e.reply, err = c.conn.ChangeUser(user, password, strings.TrimPrefix(text, "- - "))
+		e.Reply, err = c.conn.ChangeUser(user, password, strings.TrimPrefix(text, "- - "))
 		clear(c.statements)
 	case initDB:
-		e.reply, err = c.conn.InitDB(text)
+		e.Reply, err = c.conn.InitDB(text)
 	case fieldList:
-		e.reply, err = c.conn.FieldList(text, "")
+		e.Reply, err = c.conn.FieldList(text, "")
 	case setOption:
-		e.reply, err = c.conn.SetOption(text == "on")
+		e.Reply, err = c.conn.SetOption(text == "on")
 	case prepare:
-		e.reply, err = c.conn.Prepare(rest)
-		if e.reply.Prepared != nil {
+		e.Reply, err = c.conn.Prepare(rest)
+		if e.Reply.Prepared != nil {
 			delete(c.cursors, word)
-			c.statements[word] = e.reply.Prepared.ID
-			e.reply.Prepared.ID = 0 // MariaDB goes on counting where the thread's last connection ended
+			c.statements[word] = e.Reply.Prepared.ID
+			e.Reply.Prepared.ID = 0 // MariaDB goes on counting where the thread's last connection ended
 		}
 	case execute, cursor:
-		e.binary = true
+		e.Binary = true
 		kind := byte(0)
 		if s.Verb == cursor {
 			kind = 1
@@ -426,18 +400,18 @@ func (r *run) perform(e *event) error {
 			}
 			parameters = append(parameters, n)
 		}
-		e.reply, err = c.conn.Execute(id, kind, parameters...)
+		e.Reply, err = c.conn.Execute(id, kind, parameters...)
 	case fetch:
-		e.binary = true
-		e.reply, err = c.conn.Fetch(id, 2)
+		e.Binary = true
+		e.Reply, err = c.conn.Fetch(id, 2)
 	case resetStatement:
-		e.reply, err = c.conn.ResetStatement(id)
+		e.Reply, err = c.conn.ResetStatement(id)
 	case closeStatement:
-		e.silent = true
+		e.Silent = true
 		delete(c.statements, word)
 		err = c.conn.CloseStatement(id)
 	case idle:
-		e.silent = true
+		e.Silent = true
 		time.Sleep(time.Millisecond)
 	default:
 		return fmt.Errorf("%s: no such command", s)
@@ -447,16 +421,16 @@ func (r *run) perform(e *event) error {
 			r.lost = map[string]bool{}
 		}
 		r.lost[s.Conn] = true
-		e.failure = "the connection has ended"
+		e.Failure = "the connection has ended"
 		if !rawclient.IsLost(err) {
 			if r.address == r.direct {
 				return fmt.Errorf("%s: %w", s, err)
 			}
-			e.failure = err.Error()
+			e.Failure = err.Error()
 		}
 		return nil
 	}
-	r.watch(s, &e.reply)
+	r.watch(s, &e.Reply)
 	return nil
 }
 

@@ -6,8 +6,8 @@ import (
 	"slices"
 	"strings"
 
-	"tmpproxy/tests/differential"
 	"tmpproxy/tests/rawclient"
+	"tmpproxy/trial/compare"
 )
 
 // Sequence is what one client does: one connection, a, and maybe a second one, b.
@@ -15,7 +15,7 @@ import (
 // In the texts of its steps ~ stands behind the names of tables, routines and XA transactions and ^ behind those of
 // databases: a run puts something unique there, since the proxy remembers names and shapes beyond a session.
 type Sequence struct {
-	Steps   []differential.Step
+	Steps   []compare.Step
 	Client  string // what the connections negotiate: a key of clients
 	Outside bool   // b goes to the server itself
 	Touches bool   // triggers and functions of views use the names, as the proxy trusts them not to: only protected rows are compared
@@ -107,7 +107,7 @@ func (s *Sequence) text(codes []uint16) string {
 
 // mentions tells whether a text of the sequence matches.
 func (s *Sequence) mentions(pattern *regexp.Regexp) bool {
-	return slices.ContainsFunc(s.Steps, func(step differential.Step) bool { return pattern.MatchString(step.Text) })
+	return slices.ContainsFunc(s.Steps, func(step compare.Step) bool { return pattern.MatchString(step.Text) })
 }
 
 var (

@@ -1,12 +1,12 @@
-package fuzz
+package judge
 
 import (
 	"fmt"
 	"strings"
 	"testing"
 
-	"tmpproxy/tests/differential"
 	"tmpproxy/tests/rawclient"
+	"tmpproxy/trial/compare"
 )
 
 // reply is the reply of a text step. Equal ones have equal bytes.
@@ -84,15 +84,15 @@ type exchange struct {
 
 func same(text string, r rawclient.Reply) exchange { return exchange{text, r, r} }
 
-func compare(server, strategy string, list []exchange) Verdict {
-	var direct, proxied outcome
+func judged(server, strategy string, list []exchange) Verdict {
+	var direct, proxied Outcome
 	for _, x := range list {
-		step := &differential.Step{Conn: "a", Verb: query, Text: x.text}
+		step := &compare.Step{Conn: "a", Verb: query, Text: x.text}
 		if strings.HasPrefix(x.text, "@") {
 			step.Verb, step.Text, _ = strings.Cut(x.text[1:], " ")
 		}
-		direct.events = append(direct.events, event{step: step, reply: x.direct, silent: step.Verb == send})
-		proxied.events = append(proxied.events, event{step: step, reply: x.proxied, silent: step.Verb == send})
+		direct.Events = append(direct.Events, Exchange{Step: step, Reply: x.direct, Silent: step.Verb == send})
+		proxied.Events = append(proxied.Events, Exchange{Step: step, Reply: x.proxied, Silent: step.Verb == send})
 	}
 	return Compare(server, strategy, &direct, &proxied)
 }
@@ -211,7 +211,7 @@ func TestCompare(t *testing.T) {
 		{"mariadb", "innodb", "", []exchange{{"SELECT FOUND_ROWS()", selects("0"), selects("1")}}},
 		{"mariadb", "innodb", "", []exchange{same("SET @u = (SELECT COUNT(*) FROM t1)", ok(2, 0)), same("SELECT 1", selects("1")), {"SELECT FOUND_ROWS()", selects("0"), selects("1")}}},
 	} {
-		v := compare(c.server, c.strategy, c.list)
+		v := judged(c.server, c.strategy, c.list)
 		texts := c.list[len(c.list)-1].text
 		switch {
 		case c.name == "" && len(v.Unexplained) == 0:
@@ -231,11 +231,11 @@ func TestCompare(t *testing.T) {
 
 // TestCompareEnds has a known difference end the comparison, since the two sides are in different states behind it.
 func TestCompareEnds(t *testing.T) {
-	v := compare("mysql", "innodb", []exchange{{"ROLLBACK", ok(2, 1), ok(2, 0)}, {"SELECT * FROM t1", selects("1"), selects()}})
+	v := judged("mysql", "innodb", []exchange{{"ROLLBACK", ok(2, 1), ok(2, 0)}, {"SELECT * FROM t1", selects("1"), selects()}})
 	if v.Compared != 1 || len(v.Unexplained) > 0 {
 		t.Errorf("%+v", v)
 	}
-	v = compare("mysql", "keep", []exchange{{"ROLLBACK", ok(2, 1), ok(2, 0)}, {"SELECT * FROM t1", selects("1"), selects()}})
+	v = judged("mysql", "keep", []exchange{{"ROLLBACK", ok(2, 1), ok(2, 0)}, {"SELECT * FROM t1", selects("1"), selects()}})
 	if v.Compared != 2 || len(v.Unexplained) == 0 {
 		t.Errorf("%+v", v)
 	}
@@ -244,17 +244,17 @@ func TestCompareEnds(t *testing.T) {
 // TestProtected has protected rows, others and a connection differ.
 func TestProtected(t *testing.T) {
 	row := func(n string) string { return "`lab`.`t1` [\"" + n + "\" \"1\"]" }
-	step := &differential.Step{Conn: "a", Verb: query, Text: "SELECT 1"}
+	step := &compare.Step{Conn: "a", Verb: query, Text: "SELECT 1"}
 	for name, c := range map[string]struct {
-		proxied outcome
+		proxied Outcome
 		found   bool
 	}{
-		"same":        {outcome{state: []string{row("900001"), row("7")}}, false},
-		"another row": {outcome{state: []string{row("900001")}, events: []event{{step: step, reply: selects("1")}}}, false},
-		"lost":        {outcome{state: []string{row("7")}}, true},
-		"ended":       {outcome{state: []string{row("900001")}, events: []event{{step: step, failure: "the connection has ended"}}}, true},
+		"same":        {Outcome{State: []string{row("900001"), row("7")}}, false},
+		"another row": {Outcome{State: []string{row("900001")}, Events: []Exchange{{Step: step, Reply: selects("1")}}}, false},
+		"lost":        {Outcome{State: []string{row("7")}}, true},
+		"ended":       {Outcome{State: []string{row("900001")}, Events: []Exchange{{Step: step, Failure: "the connection has ended"}}}, true},
 	} {
-		v := Protected("mysql", "keep", &outcome{state: []string{row("900001"), row("7")}}, &c.proxied)
+		v := Protected("mysql", "keep", &Outcome{State: []string{row("900001"), row("7")}}, &c.proxied)
 		if found := len(v.Unexplained) > 0; found != c.found {
 			t.Errorf("%s: %v", name, v.Unexplained)
 		}
@@ -263,16 +263,16 @@ func TestProtected(t *testing.T) {
 
 // TestCompareState has the databases differ behind the runs, and the connections.
 func TestCompareState(t *testing.T) {
-	direct, proxied := &outcome{state: []string{"t1 (1)"}}, &outcome{}
+	direct, proxied := &Outcome{State: []string{"t1 (1)"}}, &Outcome{}
 	if v := Compare("mysql", "keep", direct, proxied); len(v.Unexplained) != 1 {
 		t.Errorf("%+v", v)
 	}
-	step := &differential.Step{Conn: "a", Verb: query, Text: "SELECT 1"}
-	direct, proxied = &outcome{events: []event{{step: step, reply: selects("1")}}}, &outcome{events: []event{{step: step, failure: "the connection has ended"}}}
+	step := &compare.Step{Conn: "a", Verb: query, Text: "SELECT 1"}
+	direct, proxied = &Outcome{Events: []Exchange{{Step: step, Reply: selects("1")}}}, &Outcome{Events: []Exchange{{Step: step, Failure: "the connection has ended"}}}
 	if v := Compare("mysql", "innodb", direct, proxied); len(v.Unexplained) == 0 {
 		t.Errorf("%+v", v)
 	}
-	direct.events[0].skipped = true
+	direct.Events[0].Skipped = true
 	if v := Compare("mysql", "keep", direct, proxied); len(v.Unexplained) > 0 {
 		t.Errorf("%+v", v)
 	}

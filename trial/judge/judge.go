@@ -1,4 +1,6 @@
-package fuzz
+// Package judge compares any two runs of the same statements, directly and through a proxy, and names each difference that is in
+// the README's list of what can be noticed. Package compare, which it builds on, has scripts declare theirs instead.
+package judge
 
 import (
 	"bytes"
@@ -10,14 +12,52 @@ import (
 
 	"github.com/go-mysql-org/go-mysql/mysql"
 
-	"tmpproxy/tests/differential"
 	"tmpproxy/tests/rawclient"
+	"tmpproxy/trial/compare"
+)
+
+// Exchange is what one step let the client see.
+type Exchange struct {
+	Step    *compare.Step
+	Reply   rawclient.Reply // with Raw
+	Binary  bool            // rows are of the binary protocol
+	Skipped bool            // the step was left out: it might have waited for another connection
+	Silent  bool            // the command has no reply
+	Failure string          // the connection has ended, or what came makes no sense
+}
+
+// Outcome is what a run let its client see, and what it left in the databases.
+type Outcome struct {
+	Events []Exchange
+	State  []string
+}
+
+// Codes are the errors that the steps of a run got, 0 for none.
+func (o *Outcome) Codes() []uint16 {
+	codes := make([]uint16, len(o.Events))
+	for i := range o.Events {
+		if e := o.Events[i].Reply.Err(); e != nil {
+			codes[i] = e.Code
+		}
+	}
+	return codes
+}
+
+// The verbs of steps that are told apart, which are those of scripts.
+const (
+	query   = compare.Query
+	prepare = "prepare"
+	execute = "execute"
+	cursor  = "cursor"
+	fetch   = "fetch"
+	send    = "send"
+	receive = "receive"
 )
 
 // Verdict is what came of comparing two runs of a sequence.
 type Verdict struct {
 	// Unexplained are the differences of the first step that has any that no name covers; later steps follow from it.
-	Unexplained []differential.Difference
+	Unexplained []compare.Difference
 	// Known counts the differences by their names.
 	Known map[string]int
 	// Codes are the errors that the steps got directly, 0 for none.
@@ -27,11 +67,17 @@ type Verdict struct {
 	Compared int
 }
 
-// judge compares the two runs of a sequence step by step.
-type judge struct {
+// Judge compares the two runs of a sequence step by step.
+type Judge struct {
 	server, strategy string
 	known            map[string]int
 	sides            map[string]*side
+}
+
+// New returns the judge of runs on a server ("mysql", "mariadb", "mariadb-11.8" or the like) directly and through a proxy with a
+// strategy.
+func New(server, strategy string) *Judge {
+	return &Judge{server: server, strategy: strategy, known: map[string]int{}, sides: map[string]*side{}}
 }
 
 // side is what known differences depend on, of one connection.
@@ -63,16 +109,16 @@ type side struct {
 var protected = regexp.MustCompile(`"90000\d"`)
 
 // Protected compares the outcomes of a sequence that touches names: every protected row has to be there, and the connections.
-func Protected(server, strategy string, direct, proxied *outcome) Verdict {
-	j := &judge{server: server, strategy: strategy, known: map[string]int{}, sides: map[string]*side{}}
-	v := Verdict{Known: j.known, Codes: direct.codes(), Compared: len(direct.events)}
-	rows := func(o *outcome) (list []string) {
-		for i := range o.events {
-			if f := o.events[i].failure; f != "" {
+func Protected(server, strategy string, direct, proxied *Outcome) Verdict {
+	j := New(server, strategy)
+	v := Verdict{Known: j.known, Codes: direct.Codes(), Compared: len(direct.Events)}
+	rows := func(o *Outcome) (list []string) {
+		for i := range o.Events {
+			if f := o.Events[i].Failure; f != "" {
 				list = append(list, f)
 			}
 		}
-		for _, line := range o.state {
+		for _, line := range o.State {
 			if protected.MatchString(line) {
 				list = append(list, line)
 			}
@@ -84,63 +130,80 @@ func Protected(server, strategy string, direct, proxied *outcome) Verdict {
 }
 
 // Compare compares the outcomes of a sequence.
-func Compare(server, strategy string, direct, proxied *outcome) Verdict {
-	j := &judge{server: server, strategy: strategy, known: map[string]int{}, sides: map[string]*side{}}
-	v := Verdict{Known: j.known, Codes: direct.codes()}
+func Compare(server, strategy string, direct, proxied *Outcome) Verdict {
+	j := New(server, strategy)
+	v := Verdict{Known: j.known, Codes: direct.Codes()}
 	if direct.equal(proxied) {
-		v.Compared = len(direct.events)
+		v.Compared = len(direct.Events)
 		return v
 	}
-	for i := range direct.events {
-		unexplained, ends := j.step(&direct.events[i], &proxied.events[i])
+	for i := range direct.Events {
+		unexplained, ends := j.step(&direct.Events[i], &proxied.Events[i])
 		v.Compared++
 		if v.Unexplained = unexplained; ends || unexplained != nil {
 			return v
 		}
 	}
-	v.Unexplained = j.state(direct.state, proxied.state)
+	v.Unexplained = j.state(direct.State, proxied.State)
 	return v
 }
 
 // equal tells whether two runs went the same to the last byte.
-func (o *outcome) equal(p *outcome) bool {
-	for i := range o.events {
-		if d, p := &o.events[i], &p.events[i]; !d.skipped && !d.equal(p) {
+func (o *Outcome) equal(p *Outcome) bool {
+	for i := range o.Events {
+		if d, p := &o.Events[i], &p.Events[i]; !d.Skipped && !d.equal(p) {
 			return false
 		}
 	}
-	return slices.Equal(o.state, p.state)
+	return slices.Equal(o.State, p.State)
 }
 
-func (e *event) equal(p *event) bool {
-	return e.failure == p.failure && bytes.Equal(e.reply.Raw, p.reply.Raw)
+func (e *Exchange) equal(p *Exchange) bool {
+	return e.Failure == p.Failure && bytes.Equal(e.Reply.Raw, p.Reply.Raw)
 }
 
-// step returns the unexplained differences of a step, and whether the comparison ends behind it.
-func (j *judge) step(direct, proxied *event) (unexplained []differential.Difference, ends bool) {
-	if direct.skipped {
-		return nil, false
+// Finding is a difference with the name of the known one that it is.
+type Finding struct {
+	compare.Difference
+	Name string // "": no known difference explains it
+	Ends bool   // the two sides are no longer in the same state
+}
+
+// Findings returns the differences of a step. The steps of a run are given in their order.
+func (j *Judge) Findings(direct, proxied *Exchange) []Finding {
+	if direct.Skipped {
+		return nil
 	}
-	s := j.side(direct.step)
-	s.begin(direct.step)
-	if direct.silent && direct.failure == proxied.failure {
-		return nil, false
+	s := j.side(direct.Step)
+	s.begin(direct.Step)
+	if direct.Silent && direct.Failure == proxied.Failure {
+		return nil
 	}
+	var findings []Finding
 	if !direct.equal(proxied) {
 		d, p := fields(direct), fields(proxied)
 		s.states = transactionless(direct) == transactionless(proxied)
-		for _, difference := range differential.Compare([]differential.Event{d}, []differential.Event{p}) {
-			difference.Server, difference.Strategy, difference.Variant = j.server, j.strategy, "fuzz"
-			switch name, end := j.explain(s, &difference); {
-			case name == "":
-				unexplained = append(unexplained, difference)
-			default:
-				j.known[name]++
-				ends = ends || end
-			}
+		for _, difference := range compare.Compare([]compare.Event{d}, []compare.Event{p}) {
+			difference.Server, difference.Strategy = j.server, j.strategy
+			f := Finding{Difference: difference}
+			f.Name, f.Ends = j.explain(s, &difference)
+			findings = append(findings, f)
 		}
 	}
 	s.finish(direct, proxied)
+	return findings
+}
+
+// step returns the unexplained differences of a step, and whether the comparison ends behind it.
+func (j *Judge) step(direct, proxied *Exchange) (unexplained []compare.Difference, ends bool) {
+	for _, f := range j.Findings(direct, proxied) {
+		if f.Name == "" {
+			unexplained = append(unexplained, f.Difference)
+			continue
+		}
+		j.known[f.Name]++
+		ends = ends || f.Ends
+	}
 	// A known difference that changes the state may show in several fields, of which not all are told apart.
 	if ends {
 		unexplained = nil
@@ -151,35 +214,35 @@ func (j *judge) step(direct, proxied *event) (unexplained []differential.Differe
 var trackedTransaction = regexp.MustCompile(`\x05\t\x08[T_]_{7}`)
 
 // transactionless is what an event's reply tells of the session's state besides whether BEGIN has opened a transaction.
-func transactionless(e *event) string {
+func transactionless(e *Exchange) string {
 	return trackedTransaction.ReplaceAllString(string(last(e).State), "")
 }
 
 // state compares what is left in the databases.
-func (j *judge) state(direct, proxied []string) []differential.Difference {
+func (j *Judge) state(direct, proxied []string) []compare.Difference {
 	if slices.Equal(direct, proxied) {
 		return nil
 	}
-	s := j.side(&differential.Step{Conn: "a"})
+	s := j.side(&compare.Step{Conn: "a"})
 	if s.rolledBack || s.partial || s.gaps {
 		j.known["rollback-rows"]++
 		return nil
 	}
-	event := func(lines []string) *differential.Event {
-		e := &differential.Event{Step: &differential.Step{Conn: "control", Verb: "final", Text: "state"}}
+	event := func(lines []string) *compare.Event {
+		e := &compare.Event{Step: &compare.Step{Conn: "control", Verb: "final", Text: "state"}}
 		for i, line := range lines {
 			e.Fields = append(e.Fields, rawclient.Field{Path: fmt.Sprintf("line[%d]", i), Value: line})
 		}
 		return e
 	}
-	differences := differential.Compare([]differential.Event{*event(direct)}, []differential.Event{*event(proxied)})
+	differences := compare.Compare([]compare.Event{*event(direct)}, []compare.Event{*event(proxied)})
 	for i := range differences {
-		differences[i].Server, differences[i].Strategy, differences[i].Variant = j.server, j.strategy, "fuzz"
+		differences[i].Server, differences[i].Strategy, differences[i].Variant = j.server, j.strategy, "state"
 	}
 	return differences
 }
 
-func (j *judge) side(step *differential.Step) *side {
+func (j *Judge) side(step *compare.Step) *side {
 	s := j.sides[step.Conn]
 	if s == nil {
 		s = &side{mariadb: strings.HasPrefix(j.server, "mariadb"), texts: map[string]string{}, direct: mysql.SERVER_STATUS_AUTOCOMMIT, proxied: mysql.SERVER_STATUS_AUTOCOMMIT}
@@ -195,13 +258,13 @@ var (
 )
 
 // fields are those of an event, but for what differs between any two runs.
-func fields(e *event) differential.Event {
-	out := differential.Event{Step: e.step}
-	if e.failure != "" {
-		out.Fields = []rawclient.Field{{Path: "connection", Value: e.failure}}
+func fields(e *Exchange) compare.Event {
+	out := compare.Event{Step: e.Step}
+	if e.Failure != "" {
+		out.Fields = []rawclient.Field{{Path: "connection", Value: e.Failure}}
 		return out
 	}
-	out.Fields = e.reply.Fields(e.binary)
+	out.Fields = e.Reply.Fields(e.Binary)
 	for i := range out.Fields {
 		f := &out.Fields[i]
 		f.Value = threadName.ReplaceAllString(statementID.ReplaceAllString(f.Value, "statement (<id>)"), "#sql-<id>")
@@ -213,7 +276,7 @@ func fields(e *event) differential.Event {
 }
 
 // explain returns the name of the known difference that d is, "" if it is none, and whether the comparison ends with it.
-func (j *judge) explain(s *side, d *differential.Difference) (name string, ends bool) {
+func (j *Judge) explain(s *side, d *compare.Difference) (name string, ends bool) {
 	if strings.HasSuffix(d.Path, ".status") {
 		return j.explainStatus(s, d)
 	}
@@ -226,7 +289,7 @@ func (j *judge) explain(s *side, d *differential.Difference) (name string, ends 
 }
 
 // explainStatus does so for status flags, each of which may have a reason of its own.
-func (j *judge) explainStatus(s *side, d *differential.Difference) (name string, ends bool) {
+func (j *Judge) explainStatus(s *side, d *compare.Difference) (name string, ends bool) {
 	direct, err := strconv.ParseUint(d.Direct, 0, 16)
 	if err != nil {
 		return "", false
@@ -249,7 +312,7 @@ func (j *judge) explainStatus(s *side, d *differential.Difference) (name string,
 }
 
 // begin takes over the text of the step that is to be judged.
-func (s *side) begin(step *differential.Step) {
+func (s *side) begin(step *compare.Step) {
 	word, rest, _ := strings.Cut(step.Text, " ")
 	switch step.Verb {
 	case send:
@@ -313,7 +376,7 @@ var (
 )
 
 // finish takes over what the step has changed.
-func (s *side) finish(direct, proxied *event) {
+func (s *side) finish(direct, proxied *Exchange) {
 	reads := readsDiagnostics.MatchString(s.text)
 	switch {
 	case reads:
@@ -331,9 +394,9 @@ func (s *side) finish(direct, proxied *event) {
 	if affected(direct) != affected(proxied) {
 		s.counted = true
 	}
-	failed := direct.reply.Err() != nil || proxied.reply.Err() != nil
+	failed := direct.Reply.Err() != nil || proxied.Reply.Err() != nil
 	s.mixed = s.mixed && reads || failed && !s.mariadb && writes.MatchString(s.text)
-	s.prepared = direct.step.Verb == prepare || s.prepared && s.text == ""
+	s.prepared = direct.Step.Verb == prepare || s.prepared && s.text == ""
 	s.statistics = s.statistics || s.mariadb && makesInnoDB(s.text)
 	if isRollback.MatchString(s.text) && (d > 0 || p > 0) {
 		s.rolledBack = true
@@ -353,10 +416,10 @@ func (s *side) finish(direct, proxied *event) {
 	}
 	s.unsafe = s.unsafe || unsafe.MatchString(s.text)
 	s.readOnce = s.readOnce || oneShotRead.MatchString(s.text)
-	if status, ok := direct.reply.Status(); ok {
+	if status, ok := direct.Reply.Status(); ok {
 		s.direct = status
 	}
-	if status, ok := proxied.reply.Status(); ok {
+	if status, ok := proxied.Reply.Status(); ok {
 		s.proxied = status
 	}
 }
@@ -372,12 +435,12 @@ var (
 )
 
 // last is the OK that ends an event's reply, or an empty one.
-func last(e *event) rawclient.OK {
-	if n := len(e.reply.Results); n > 0 && e.reply.Results[n-1].End != nil {
-		return *e.reply.Results[n-1].End
+func last(e *Exchange) rawclient.OK {
+	if n := len(e.Reply.Results); n > 0 && e.Reply.Results[n-1].End != nil {
+		return *e.Reply.Results[n-1].End
 	}
 	return rawclient.OK{}
 }
 
-func warnings(e *event) uint16 { return last(e).Warnings }
-func affected(e *event) uint64 { return last(e).AffectedRows }
+func warnings(e *Exchange) uint16 { return last(e).Warnings }
+func affected(e *Exchange) uint64 { return last(e).AffectedRows }

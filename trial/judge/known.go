@@ -1,4 +1,4 @@
-package fuzz
+package judge
 
 import (
 	"regexp"
@@ -8,7 +8,7 @@ import (
 
 	"github.com/go-mysql-org/go-mysql/mysql"
 
-	"tmpproxy/tests/differential"
+	"tmpproxy/trial/compare"
 )
 
 // Difference is a kind of difference that clients are told about, in the README's table of what can be noticed.
@@ -17,7 +17,7 @@ type Difference struct {
 	Strategies []string // nil: all but native
 	Servers    []string // prefixes of their names; nil: all
 	// Match tells whether a difference of a field other than the status flags is of this kind.
-	Match func(*side, *differential.Difference) bool
+	Match func(*side, *compare.Difference) bool
 	// Flags are the status flags that may differ, if MatchFlags does not say otherwise.
 	Flags      uint16
 	MatchFlags func(s *side, direct, proxied uint16) bool
@@ -31,7 +31,7 @@ func Unexplain(names ...string) {
 	Known = slices.DeleteFunc(slices.Clone(Known), func(k Difference) bool { return slices.Contains(names, k.Name) })
 }
 
-func (k *Difference) applies(j *judge) bool {
+func (k *Difference) applies(j *Judge) bool {
 	if j.strategy == "native" || k.Strategies != nil && !slices.Contains(k.Strategies, j.strategy) {
 		return false
 	}
@@ -54,7 +54,7 @@ var Known = []Difference{
 	},
 	{
 		Name: "transaction-state", Servers: []string{"mysql"},
-		Match: func(s *side, d *differential.Difference) bool {
+		Match: func(s *side, d *compare.Difference) bool {
 			return s.states && tellsState(d)
 		},
 		Flags:      mysql.SERVER_SESSION_STATE_CHANGED,
@@ -64,21 +64,21 @@ var Known = []Difference{
 	},
 	{
 		Name: "column-definitions", Servers: []string{"mariadb"},
-		Match: func(s *side, d *differential.Difference) bool {
+		Match: func(s *side, d *compare.Difference) bool {
 			return executesHandle(d.Step()) && leftOut(d)
 		},
 		Reason: "a client that caches column definitions gets those of a prepared statement again when its table was made anew",
 	},
 	{
 		Name:  "set-transaction",
-		Match: func(s *side, d *differential.Difference) bool { return s.openDiffers() && inTransaction(d) },
+		Match: func(s *side, d *compare.Difference) bool { return s.openDiffers() && inTransaction(d) },
 		Ends:  true,
 		Reason: "as the transaction is open only on one side, statements that must not be in one (SET TRANSACTION, XA START, " +
 			"SET sql_log_bin) fail only there, and SET SESSION TRANSACTION READ ONLY does not count yet there",
 	},
 	{
 		Name: "syntax-error-text",
-		Match: func(s *side, d *differential.Difference) bool {
+		Match: func(s *side, d *compare.Difference) bool {
 			told := strings.Contains(s.text, ";") && strings.HasSuffix(d.Path, ".error.message") || readsWarnings.MatchString(s.text) && rowPath.MatchString(d.Path)
 			return told && quotesMore(d.Direct, d.Proxied)
 		},
@@ -86,12 +86,12 @@ var Known = []Difference{
 	},
 	{
 		Name: "duplicate-index", Strategies: converted, Servers: []string{"mysql"},
-		Match:  func(s *side, d *differential.Difference) bool { return addsIndex.MatchString(s.text) && byOne(d) },
+		Match:  func(s *side, d *compare.Difference) bool { return addsIndex.MatchString(s.text) && byOne(d) },
 		Reason: "an index over the same columns as another one gives note 1831; in MEMORY one may be a hash and the other a tree",
 	},
 	{
 		Name: "update-info", Strategies: converted, Servers: []string{"mariadb"},
-		Match: func(s *side, d *differential.Difference) bool {
+		Match: func(s *side, d *compare.Difference) bool {
 			const none = `Rows matched: 0  Changed: 0  Warnings: 0"`
 			return strings.HasSuffix(d.Path, ".info") && (strings.HasSuffix(d.Direct, none) || strings.HasSuffix(d.Proxied, none))
 		},
@@ -99,25 +99,25 @@ var Known = []Difference{
 	},
 	{
 		Name: "rollback-1196", Strategies: converted,
-		Match:  func(s *side, d *differential.Difference) bool { return isRollback.MatchString(s.text) && warns(d) },
+		Match:  func(s *side, d *compare.Difference) bool { return isRollback.MatchString(s.text) && warns(d) },
 		Ends:   true,
 		Reason: "rows written in a transaction vanish on ROLLBACK; MEMORY and MyISAM keep them, and warn (1196)",
 	},
 	{
 		Name:   "rollback-warnings",
-		Match:  func(s *side, d *differential.Difference) bool { return isRollback.MatchString(s.text) && warns(d) },
+		Match:  func(s *side, d *compare.Difference) bool { return isRollback.MatchString(s.text) && warns(d) },
 		Reason: "warnings 1751 and 1752 (MySQL), 1196 (MariaDB) on ROLLBACK tell of the server's own CREATE and DROP",
 	},
 	{
 		Name: "deprecated-engines-mix", Servers: []string{"mysql"},
-		Match: func(s *side, d *differential.Difference) bool {
+		Match: func(s *side, d *compare.Difference) bool {
 			return writes.MatchString(s.text) && byOne(d)
 		},
 		Reason: "MySQL warns (6414) when a transaction combines MEMORY and InnoDB; whether it does depends on what came between",
 	},
 	{
 		Name: "listed-warnings",
-		Match: func(s *side, d *differential.Difference) bool {
+		Match: func(s *side, d *compare.Difference) bool {
 			if s.mixed && mixes(d) {
 				return true
 			}
@@ -127,21 +127,21 @@ var Known = []Difference{
 	},
 	{
 		Name: "kept-warnings", Servers: []string{"mariadb"},
-		Match: func(s *side, d *differential.Difference) bool {
+		Match: func(s *side, d *compare.Difference) bool {
 			return s.mayBeWiped() && readsWarnings.MatchString(s.text) && (data(d) || warns(d))
 		},
 		Reason: "a statement that leaves the list of warnings alone finds it empty if a parked table had to be dropped before it",
 	},
 	{
 		Name: "copied-warnings",
-		Match: func(s *side, d *differential.Difference) bool {
+		Match: func(s *side, d *compare.Difference) bool {
 			return s.copied && strings.Contains(s.text, "@") && (data(d) || columnType.MatchString(d.Path))
 		},
 		Reason: "and so does what reads a variable that holds their number",
 	},
 	{
 		Name: "row-count",
-		Match: func(s *side, d *differential.Difference) bool {
+		Match: func(s *side, d *compare.Difference) bool {
 			return (s.prepared || runsText.MatchString(s.text)) && strings.Contains(s.text, "ROW_COUNT") && data(d)
 		},
 		Reason: "ROW_COUNT() in a CALL or EXECUTE, or behind a COM_STMT_PREPARE, before which a parked table was dropped",
@@ -155,7 +155,7 @@ var Known = []Difference{
 	},
 	{
 		Name: "statistics", Servers: []string{"mariadb"},
-		Match: func(s *side, d *differential.Difference) bool {
+		Match: func(s *side, d *compare.Difference) bool {
 			sorts := strings.Contains(s.text, "ORDER BY")
 			return s.statistics && (sorts && keyFlags(d) || !sorts && sameRows(d))
 		},
@@ -165,7 +165,7 @@ var Known = []Difference{
 	},
 	{
 		Name: "engine-name", Strategies: converted,
-		Match: func(s *side, d *differential.Difference) bool {
+		Match: func(s *side, d *compare.Difference) bool {
 			return rowPath.MatchString(d.Path) && engine.ReplaceAllString(d.Direct, "") == engine.ReplaceAllString(d.Proxied, "")
 		},
 		Reason: "the table is an InnoDB table",
@@ -177,27 +177,27 @@ var Known = []Difference{
 	},
 	{
 		Name: "column-flags", Strategies: converted,
-		Match: func(s *side, d *differential.Difference) bool {
+		Match: func(s *side, d *compare.Difference) bool {
 			return strings.Contains(s.text, "ORDER BY") && keyFlags(d)
 		},
 		Reason: "servers tell of a sorted column that it is part of a key only when it needs no temporary table to sort, which is the plan's choice",
 	},
 	{
 		Name: "row-order", Strategies: converted,
-		Match: func(s *side, d *differential.Difference) bool {
+		Match: func(s *side, d *compare.Difference) bool {
 			return !strings.Contains(statementOf(s.text, d), "ORDER BY") && sameRows(d)
 		},
 		Reason: "without ORDER BY, InnoDB gives rows in the order of a key",
 	},
 	{
 		Name: "rollback-rows", Strategies: converted,
-		Match:  func(s *side, d *differential.Difference) bool { return s.rolledBack && !isDDL.MatchString(s.text) },
+		Match:  func(s *side, d *compare.Difference) bool { return s.rolledBack && !isDDL.MatchString(s.text) },
 		Ends:   true,
 		Reason: "what a ROLLBACK has undone is not there any more",
 	},
 	{
 		Name: "statement-atomicity", Strategies: converted,
-		Match: func(s *side, d *differential.Difference) bool {
+		Match: func(s *side, d *compare.Difference) bool {
 			return severalRows.MatchString(s.text) && failed(d) || s.partial && !isDDL.MatchString(s.text)
 		},
 		Ends:   true,
@@ -205,7 +205,7 @@ var Known = []Difference{
 	},
 	{
 		Name: "table-full", Strategies: converted,
-		Match: func(s *side, d *differential.Difference) bool {
+		Match: func(s *side, d *compare.Difference) bool {
 			direct, _ := d.DirectEvent.Value("result[0].error.code")
 			proxied, _ := d.ProxiedEvent.Value("result[0].error.code")
 			return direct == "1114" && proxied != "1114"
@@ -215,7 +215,7 @@ var Known = []Difference{
 	},
 	{
 		Name: "safe-updates", Strategies: converted,
-		Match: func(s *side, d *differential.Difference) bool {
+		Match: func(s *side, d *compare.Difference) bool {
 			direct, _ := d.DirectEvent.Value("result[0].error.code")
 			proxied, _ := d.ProxiedEvent.Value("result[0].error.code")
 			return direct != proxied && (direct == "1175" || proxied == "1175")
@@ -225,32 +225,32 @@ var Known = []Difference{
 	},
 	{
 		Name: "equal-replace", Strategies: converted,
-		Match: func(s *side, d *differential.Difference) bool {
+		Match: func(s *side, d *compare.Difference) bool {
 			return strings.Contains(s.text, "REPLACE") && strings.HasSuffix(d.Path, ".affected_rows") || s.counted && strings.Contains(s.text, "ROW_COUNT") && data(d)
 		},
 		Reason: "InnoDB counts 1 for the REPLACE of an equal row, not 2",
 	},
 	{
 		Name: "listing-order", Servers: []string{"mariadb-11.8"},
-		Match:  func(s *side, d *differential.Difference) bool { return listsTables.MatchString(s.text) && sameRows(d) },
+		Match:  func(s *side, d *compare.Difference) bool { return listsTables.MatchString(s.text) && sameRows(d) },
 		Reason: "SHOW TABLES lists temporary tables in the order of their creation on the server",
 	},
 	{
 		Name: "found-rows", Servers: []string{"mariadb"},
-		Match: func(s *side, d *differential.Difference) bool {
+		Match: func(s *side, d *compare.Difference) bool {
 			return s.subquery && strings.Contains(s.text, "FOUND_ROWS") && data(d)
 		},
 		Reason: "how a subquery is run depends on the engine, and on whether its table was just made or was emptied; FOUND_ROWS() tells",
 	},
 	{
 		Name: "auto-increment-gaps", Strategies: converted,
-		Match:  func(s *side, d *differential.Difference) bool { return s.gaps && data(d) },
+		Match:  func(s *side, d *compare.Difference) bool { return s.gaps && data(d) },
 		Ends:   true,
 		Reason: "InnoDB reserves AUTO_INCREMENT values in blocks",
 	},
 	{
 		Name: "one-shot", Strategies: converted,
-		Match: func(s *side, d *differential.Difference) bool {
+		Match: func(s *side, d *compare.Difference) bool {
 			return s.readOnce && strings.Contains(d.Direct+d.Proxied, "1792")
 		},
 		Flags:      inTransReadOnly,
@@ -260,7 +260,7 @@ var Known = []Difference{
 	},
 	{
 		Name: "wider-types", Strategies: converted,
-		Match: func(s *side, d *differential.Difference) bool {
+		Match: func(s *side, d *compare.Difference) bool {
 			return strings.HasSuffix(d.Path, ".error.code") && d.Direct == "1163"
 		},
 		Ends:   true,
@@ -281,12 +281,12 @@ var (
 )
 
 // data matches rows, the number of rows and what a statement counts, but no error and no warning.
-func data(d *differential.Difference) bool {
+func data(d *compare.Difference) bool {
 	return rowPath.MatchString(d.Path) || d.Path == "packets" ||
 		strings.HasSuffix(d.Path, ".affected_rows") || strings.HasSuffix(d.Path, ".insert_id") || strings.HasSuffix(d.Path, ".info")
 }
 
-func warns(d *differential.Difference) bool { return strings.HasSuffix(d.Path, ".warnings") }
+func warns(d *compare.Difference) bool { return strings.HasSuffix(d.Path, ".warnings") }
 
 // mayBeWiped tells whether a parked table may have been dropped before the present step, or before an earlier one, that left
 // the list of warnings alone.
@@ -294,10 +294,10 @@ func (s *side) mayBeWiped() bool {
 	return s.kept || keepsDiagnostics.MatchString(s.text)
 }
 
-func executesHandle(s *differential.Step) bool { return s.Verb == execute || s.Verb == cursor }
+func executesHandle(s *compare.Step) bool { return s.Verb == execute || s.Verb == cursor }
 
 // leftOut matches column definitions that only one side got, directly, and that the client may have from earlier on.
-func leftOut(d *differential.Difference) bool {
+func leftOut(d *compare.Difference) bool {
 	m := ofResult.FindStringSubmatch(d.Path)
 	if d.Path == "packets" {
 		m = []string{"", "result[0]", ""}
@@ -331,21 +331,21 @@ func quotesMore(direct, proxied string) bool {
 }
 
 // mixes matches a list of warnings of which one has MySQL's 6414, and the number of its entries.
-func mixes(d *differential.Difference) bool {
+func mixes(d *compare.Difference) bool {
 	direct, proxied := d.DirectEvent.Rows("result[0]"), d.ProxiedEvent.Rows("result[0]")
 	tells := func(rows []string) bool { return strings.Contains(strings.Join(rows, ""), `"6414"`) }
 	return data(d) && tells(direct) != tells(proxied)
 }
 
 // tellsState matches the state of a session, and the empty info that an OK has only for its sake.
-func tellsState(d *differential.Difference) bool {
+func tellsState(d *compare.Difference) bool {
 	return strings.HasSuffix(d.Path, ".state") || strings.HasSuffix(d.Path, ".info") && strings.Trim(d.Direct+d.Proxied, `"`) == "(absent)"
 }
 
 var warningsInfo = regexp.MustCompile(`^(.* Warnings: )(\d+)"$`)
 
 // byOne tells whether two numbers of warnings differ by one.
-func byOne(d *differential.Difference) bool {
+func byOne(d *compare.Difference) bool {
 	direct, proxied := d.Direct, d.Proxied
 	if strings.HasSuffix(d.Path, ".info") {
 		a, b := warningsInfo.FindStringSubmatch(direct), warningsInfo.FindStringSubmatch(proxied)
@@ -365,14 +365,14 @@ func byOne(d *differential.Difference) bool {
 }
 
 // failed tells whether either side got an error, or warnings that the other did not get.
-func failed(d *differential.Difference) bool {
+func failed(d *compare.Difference) bool {
 	_, direct := d.DirectEvent.Value("result[0].error.code")
 	_, proxied := d.ProxiedEvent.Value("result[0].error.code")
 	return direct || proxied || warns(d)
 }
 
 // keyFlags matches flags of a column that tell of keys.
-func keyFlags(d *differential.Difference) bool {
+func keyFlags(d *compare.Difference) bool {
 	const keys = 0x8 | mysql.PRI_KEY_FLAG | mysql.UNIQUE_KEY_FLAG | mysql.PART_KEY_FLAG | mysql.AUTO_INCREMENT_FLAG
 	direct, err := strconv.ParseUint(d.Direct, 0, 16)
 	proxied, err2 := strconv.ParseUint(d.Proxied, 0, 16)
@@ -380,8 +380,8 @@ func keyFlags(d *differential.Difference) bool {
 }
 
 // inTransaction tells whether just one side refused because of an open transaction, or of one that is not open.
-func inTransaction(d *differential.Difference) bool {
-	for _, e := range []*differential.Event{d.DirectEvent, d.ProxiedEvent} {
+func inTransaction(d *compare.Difference) bool {
+	for _, e := range []*compare.Event{d.DirectEvent, d.ProxiedEvent} {
 		code, _ := e.Value("result[0].error.code")
 		if slices.Contains([]string{"1568", "1400", "1694", "1560", "1766", "1679", "1792"}, code) {
 			return true
@@ -394,7 +394,7 @@ func inTransaction(d *differential.Difference) bool {
 func (s *side) openDiffers() bool { return (s.direct^s.proxied)&mysql.SERVER_STATUS_IN_TRANS != 0 }
 
 // sameRows matches the rows of a result when both sides have the same ones in another order.
-func sameRows(d *differential.Difference) bool {
+func sameRows(d *compare.Difference) bool {
 	m := rowPath.FindStringSubmatch(d.Path)
 	if m == nil {
 		return false
@@ -408,7 +408,7 @@ func sameRows(d *differential.Difference) bool {
 var resultNumber = regexp.MustCompile(`^result\[(\d+)\]`)
 
 // statementOf returns the statement of a packet that a difference is in the result of, if statements and results go together.
-func statementOf(packet string, d *differential.Difference) string {
+func statementOf(packet string, d *compare.Difference) string {
 	m := resultNumber.FindStringSubmatch(d.Path)
 	if m == nil {
 		return packet

@@ -1,5 +1,5 @@
-// Package differential runs a script of statements twice on the same server, once directly and once through a proxy, and
-// compares everything a client can see. Differences are allowed only by name, and only where the script says so.
+// Package compare is about scripts of statements that are run twice on the same server, once directly and once through a proxy,
+// and about the differences of what the client could see, which is everything in the packets. Differences are allowed only by name, and only where the script says so.
 //
 // A script is a text file:
 //
@@ -31,7 +31,7 @@
 // @longdata name parameter value, @resetstatement name, @close name, @send text (sends a statement and does not wait),
 // @receive (its reply), @blocked b (waits until b's statement waits for a lock), @idle (waits a moment, so that work in the
 // background may be done). Values are NULL, 12, 1.5, 'text', x'00ff' and LONG for one sent before with @longdata.
-package differential
+package compare
 
 import (
 	"encoding/hex"
@@ -76,13 +76,14 @@ type Step struct {
 
 func (s *Step) String() string {
 	text := s.Text
-	if s.Verb != query {
+	if s.Verb != Query {
 		text = strings.TrimSpace("@" + s.Verb + " " + text)
 	}
 	return fmt.Sprintf("line %d [%s] %s", s.Line, s.Conn, text)
 }
 
-const query = "query"
+// Query is the verb of a statement.
+const Query = "query"
 
 var verbs = map[string]bool{
 	"connect": true, "disconnect": true, "cut": true, "ping": true, "reset": true, "changeuser": true, "initdb": true,
@@ -256,7 +257,7 @@ func (p *parser) close() error {
 }
 
 func parseStep(number int, line string) (Step, error) {
-	s := Step{Line: number, Conn: "a", Verb: query}
+	s := Step{Line: number, Conn: "a", Verb: Query}
 	if m := connPrefix.FindStringSubmatch(line); m != nil {
 		s.Conn = m[1]
 		line = line[len(m[0]):]
@@ -291,8 +292,8 @@ func parseStep(number int, line string) (Step, error) {
 
 var valueWord = regexp.MustCompile(`^(?:'((?:[^']|'')*)'|x'([0-9a-fA-F]*)'|(\S+))\s*`)
 
-// values parses the arguments of @execute and its like.
-func values(text string) ([]any, error) {
+// Values parses the arguments of @execute and its like.
+func Values(text string) ([]any, error) {
 	var list []any
 	for text != "" {
 		m := valueWord.FindStringSubmatch(text)

@@ -1,4 +1,4 @@
-package differential
+package compare
 
 import (
 	"slices"
@@ -56,7 +56,7 @@ DROP TABLE p
 	if !slices.Equal(second.Expect, []uint16{1146, 0}) || !slices.Equal(second.Allow, []string{"engine-name", "row-order"}) {
 		t.Errorf("got %+v", second)
 	}
-	list, err := values("NULL 12 'it''s' x'00ff' 1.5 LONG")
+	list, err := Values("NULL 12 'it''s' x'00ff' 1.5 LONG")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -106,7 +106,7 @@ func event(step *Step, fields ...string) Event {
 }
 
 func TestCompare(t *testing.T) {
-	step := &Step{Line: 1, Conn: "a", Verb: query, Text: "SELECT 1"}
+	step := &Step{Line: 1, Conn: "a", Verb: Query, Text: "SELECT 1"}
 	one := event(step, "p", "1", "q", "2")
 	for name, c := range map[string]struct {
 		direct, proxied []Event
@@ -173,7 +173,7 @@ func TestVerdict(t *testing.T) {
 // TestAllowances shows of each matcher what it takes and what it does not.
 func TestAllowances(t *testing.T) {
 	show := func(text, probe string, fields ...string) Event {
-		e := event(&Step{Conn: "a", Verb: query, Text: text}, fields...)
+		e := event(&Step{Conn: "a", Verb: Query, Text: text}, fields...)
 		e.Probe = probe
 		return e
 	}

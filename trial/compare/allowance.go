@@ -1,4 +1,4 @@
-package differential
+package compare
 
 import (
 	"regexp"
@@ -303,7 +303,7 @@ var warningsInInfo = regexp.MustCompile(`Warnings: \d+`)
 
 // deprecatedMix matches the number of warnings, also in the text of an OK, and the list.
 func deprecatedMix(d *Difference) bool {
-	if verb := d.Step().Verb; verb != query && verb != "execute" && verb != "receive" {
+	if verb := d.Step().Verb; verb != Query && verb != "execute" && verb != "receive" {
 		return false
 	}
 	if strings.HasSuffix(d.Path, ".info") {
