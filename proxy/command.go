@@ -112,6 +112,9 @@ func (c *conversation) takeCommand(b []byte, now int64, out *output) int {
 	c.upOpen = !end
 	c.cmd = b[:n]
 	c.began = now
+	if c.answered != 0 {
+		c.thinks = now-c.answered >= thinkTime
+	}
 	if c.command == wire.ComSetOption && n > wire.HeaderSize+1 {
 		c.wantsMulti = b[wire.HeaderSize+1] == 0
 	}

@@ -107,6 +107,10 @@ type conversation struct {
 	began    int64           // when the present command was taken up
 	asked    int64           // when the present statement of ours was sent
 	last     uint32          // MariaDB: the id of the last prepared statement
+
+	answered int64 // when the last command was answered without the backend; 0 if it was not
+	fresh    bool  // nothing was sent since
+	thinks   bool  // the client has taken its time, last, behind such an answer
 }
 
 // newConversation makes the conversation of one accepted client.
@@ -509,6 +513,10 @@ func (c *conversation) over(now int64, out *output) {
 		c.sh.ledger.answered(c.class, c.shape, now-c.began, c.answerer(), now-c.asked)
 		c.class, c.shape = session.ClassOther, ""
 	}
+	c.answered, c.fresh = 0, c.local
+	if c.local {
+		c.answered = now
+	}
 	c.local = false
 	c.cmd, c.held, c.create = nil, nil, nil
 	c.event = session.Event{}
@@ -631,7 +639,7 @@ func (c *conversation) background(now int64, out *output) {
 	if !ok {
 		return
 	}
-	c.out, c.held, c.delivery = true, nil, dropReply
+	c.out, c.held, c.delivery, c.fresh = true, nil, dropReply, false
 	c.toBackendFirst(wire.AppendQuery(nil, c.caps, nil, step.SQL), out)
 	c.sent(&step, now)
 	c.pack(out)
@@ -641,6 +649,12 @@ func (c *conversation) background(now int64, out *output) {
 func (c *conversation) wantsBackground() bool {
 	return c.phase == phaseCommand && !c.out && !c.upBroken && !c.clientFIN && c.m.HasBackground()
 }
+
+// thinkTime is what a client takes at least, behind an answer, that is said to think.
+const thinkTime = 500_000
+
+// leavesTime says whether what is to be done in the background may wait a little.
+func (c *conversation) leavesTime() bool { return c.fresh && c.thinks }
 
 // drain asks for the session's end at the next boundary of commands outside a transaction.
 func (c *conversation) drain(now int64, out *output) {

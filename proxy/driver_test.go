@@ -29,6 +29,7 @@ type script struct {
 	on          func(s *script, in input, at side, b []byte, out *output) bool
 	paused      [2]bool // wants says no
 	eager       bool    // wantsBackground
+	thinks      bool    // leavesTime
 	greeted     bool    // handshaking
 	greeting    []byte  // spare, if not nil
 	panicsOnAsk bool    // wants panics
@@ -60,6 +61,7 @@ func (s *script) wants(from side) bool {
 	return !s.paused[from]
 }
 func (s *script) wantsBackground() bool      { return s.eager }
+func (s *script) leavesTime() bool           { return s.thinks }
 func (s *script) handshaking() bool          { return s.greeted }
 func (s *script) spare() (b []byte, ok bool) { return s.greeting, s.greeting != nil }
 

@@ -167,6 +167,7 @@ type loop struct {
 	// Deadlines of each kind come in the order of time, as each kind's duration is the same for all sessions.
 	logins  []deadline
 	lingers []deadline
+	later   []deadline // of sessions whose clients think: see background
 }
 
 func newLoop(s *Server) (*loop, error) {
@@ -454,7 +455,11 @@ func (l *loop) act(m *member) {
 	}
 	if !m.eager && m.wantsBackground() {
 		m.eager = true
-		l.eager = append(l.eager, m)
+		if m.leavesTime() && !l.calls.coarse {
+			l.later = append(l.later, l.deadline(m, backgroundDelay))
+		} else {
+			l.eager = append(l.eager, m)
+		}
 	}
 	l.arm(m)
 }
@@ -733,6 +738,10 @@ func (l *loop) afterBatch() {
 	l.eager = l.eager[:rest]
 }
 
+// backgroundDelay is how long the reset of a table waits if the client is one that thinks behind the answer to its DROP: the
+// server, waking at the same moment, would take the processor that the client wakes on.
+const backgroundDelay = 100 * time.Microsecond
+
 func (l *loop) background(m *member) {
 	if m.state != carrying || !m.wantsBackground() {
 		return
@@ -775,9 +784,9 @@ func (l *loop) due(d deadline, login bool) *member {
 	return nil
 }
 
-// timeout says how long to wait for events: until the next deadline, in milliseconds, or -1 for ever. Deadlines that do not stand
+// timeout says how long to wait for events: until the next deadline, or -1 for ever. Deadlines that do not stand
 // any more are dropped.
-func (l *loop) timeout() int {
+func (l *loop) timeout() time.Duration {
 	for len(l.logins) > 0 && l.due(l.logins[0], true) == nil {
 		l.logins = l.logins[1:]
 	}
@@ -791,18 +800,28 @@ func (l *loop) timeout() int {
 	if len(l.lingers) > 0 && (next == 0 || l.lingers[0].at < next) {
 		next = l.lingers[0].at
 	}
+	if len(l.later) > 0 && (next == 0 || l.later[0].at < next) {
+		next = l.later[0].at
+	}
 	if next == 0 {
 		return -1
 	}
-	return int((max(next-monotonic(), 0) + int64(time.Millisecond) - 1) / int64(time.Millisecond))
+	return time.Duration(max(next-monotonic(), 0))
 }
 
 // expire acts on deadlines that have come.
 func (l *loop) expire() {
-	if len(l.logins) == 0 && len(l.lingers) == 0 {
+	if len(l.logins) == 0 && len(l.lingers) == 0 && len(l.later) == 0 {
 		return
 	}
 	now := monotonic()
+	for len(l.later) > 0 && l.later[0].at <= now {
+		if slot := l.slots[l.later[0].slot]; slot.s != nil && slot.generation == l.later[0].generation {
+			slot.s.eager = false
+			l.background(slot.s)
+		}
+		l.later = l.later[1:]
+	}
 	for len(l.logins) > 0 && l.logins[0].at <= now {
 		if m := l.due(l.logins[0], true); m != nil {
 			m.overtime()

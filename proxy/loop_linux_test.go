@@ -1,10 +1,12 @@
 package proxy
 
 import (
+	"fmt"
 	"io"
 	"runtime"
 	"slices"
 	"testing"
+	"time"
 
 	"go.uber.org/zap"
 	"golang.org/x/sys/unix"
@@ -417,6 +419,63 @@ func TestIdleSessionHoldsLittle(t *testing.T) {
 		t.Errorf("an idle session holds %d bytes", per)
 	}
 	runtime.KeepAlive(l)
+}
+
+// Where a client thinks, what it does not wait for comes a little behind the batch, and once.
+func TestBackgroundLeavesTime(t *testing.T) {
+	for _, coarse := range []bool{false, true} {
+		t.Run(fmt.Sprintf("coarse %v", coarse), func(t *testing.T) {
+			l := newStill(t)
+			l.calls.coarse = coarse
+			var began, done int64
+			times := 0
+			m, far := l.member(t, &script{thinks: true, on: func(s *script, in input, at side, b []byte, out *output) bool {
+				switch in {
+				case inputReceived:
+					if s.eager = true; began == 0 {
+						began = monotonic()
+					}
+				case inputBackground:
+					s.eager, done = false, monotonic()
+					times++
+				}
+				return false
+			}})
+			unix.Write(far[clientSide], []byte("x"))
+			l.batch([]unix.EpollEvent{m.event(clientSide, unix.EPOLLIN)})
+			if coarse { // it cannot be waited for so short a time
+				if times != 1 {
+					t.Errorf("%d times behind the batch", times)
+				}
+				return
+			}
+			unix.Write(far[clientSide], []byte("x"))
+			l.batch([]unix.EpollEvent{m.event(clientSide, unix.EPOLLIN)}) // it does not ask twice
+			if len(l.later) != 1 {
+				t.Errorf("%d deadlines", len(l.later))
+			}
+			for end := time.Now().Add(patience); times == 0 && time.Now().Before(end); {
+				l.batch(l.events[:l.calls.wait(l.epoll, l.events[:], l.timeout())])
+			}
+			if wait := done - began; times != 1 || wait < int64(backgroundDelay) {
+				t.Errorf("%d times, after %d ns", times, wait)
+			}
+			if l.timeout() != -1 {
+				t.Error("the loop does not wait for ever")
+			}
+			// A session that has ended meanwhile is left alone, and so is the next one in its place.
+			unix.Write(far[clientSide], []byte("x"))
+			l.batch([]unix.EpollEvent{m.event(clientSide, unix.EPOLLIN)})
+			l.release(m)
+			l.member(t, &script{eager: true})
+			for len(l.later) > 0 {
+				l.batch(l.events[:l.calls.wait(l.epoll, l.events[:], l.timeout())])
+			}
+			if times != 1 {
+				t.Error("a session that has ended was told")
+			}
+		})
+	}
 }
 
 func TestNumberOfLoops(t *testing.T) {

@@ -132,6 +132,38 @@ func parked(t *testing.T) (*talk, *fakeServer) {
 	return r, s
 }
 
+// Whether the reset may wait a little is told by what the client did last behind an answer that nothing was sent for.
+func TestLeavesTime(t *testing.T) {
+	s := newFakeServer(testCaps)
+	r := loggedIn(t, s, session.StrategyInnoDB, 1<<20)
+	cycle := func(pause int64) {
+		r.client(query(create))
+		r.client(query(insert))
+		r.call(func() { r.c.received(clientSide, query(drop), r.now, &r.out) })
+		r.now += pause
+	}
+	for range 3 {
+		cycle(0)
+	}
+	for _, step := range []struct {
+		pause int64
+		want  bool // behind the DROP before the pause
+	}{{0, false}, {thinkTime, false}, {thinkTime, true}, {0, true}, {0, false}} {
+		cycle(0)
+		if got := r.c.leavesTime(); got != step.want {
+			t.Errorf("%+v: %v", step, got)
+		}
+		r.now += step.pause
+	}
+	r.client(query(create))
+	cycle(thinkTime)
+	cycle(0)
+	r.call(func() { r.c.background(r.now, &r.out) })
+	if !r.c.out || r.c.leavesTime() {
+		t.Error("what follows the first statement waits again")
+	}
+}
+
 // Behind a statement that may have run a trigger the table is looked at before it is emptied, in the background and in front of
 // a client's command, however the reply is cut; what is not ours is dropped.
 func TestLookBeforeReset(t *testing.T) {

@@ -26,6 +26,7 @@ type double interface {
 	tell(in input, at side, b []byte, now int64, out *output)
 	wants(from side) bool
 	wantsBackground() bool
+	leavesTime() bool
 	handshaking() bool
 	spare() (greeting []byte, ok bool)
 }
@@ -110,6 +111,13 @@ func (r *relay) wantsBackground() bool {
 		return r.double.wantsBackground()
 	}
 	return r.conversation.wantsBackground()
+}
+
+func (r *relay) leavesTime() bool {
+	if r.double != nil {
+		return r.double.leavesTime()
+	}
+	return r.conversation.leavesTime()
 }
 
 // greeting says whether the conversation is still in its handshake.

@@ -5,6 +5,7 @@ import (
 	"net"
 	"os"
 	"syscall"
+	"time"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
@@ -17,6 +18,7 @@ type calls struct {
 	writes   uint64
 	controls uint64 // epoll_ctl
 	others   uint64 // shutdown, close, and the reads of the wake-up counter
+	coarse   bool   // the system (Linux before 5.11) counts the time of a wait in milliseconds
 }
 
 // receive reads once from a non-blocking socket. RawSyscall is right for calls that never block: the scheduler is not told.
@@ -39,22 +41,39 @@ func (c *calls) transmit(fd int32, b []byte) (int, unix.Errno) {
 	return int(n), 0
 }
 
-// wait waits for events. It may block: Syscall lets other goroutines have the processor.
-func (c *calls) wait(epoll int, events []unix.EpollEvent, milliseconds int) int {
-	for {
-		c.waits++
-		n, _, errno := syscall.Syscall6(unix.SYS_EPOLL_PWAIT, uintptr(epoll), uintptr(unsafe.Pointer(unsafe.SliceData(events))),
-			uintptr(len(events)), uintptr(milliseconds), 0, 0)
-		switch errno {
-		case 0:
-			return int(n)
-		case unix.EINTR:
-			// A signal, of the scheduler's usually. Waiting longer than asked does no harm but to deadlines: let them be looked at.
+// wait waits for events for that long, less than 0: for ever. It may block: Syscall lets other goroutines have the processor.
+func (c *calls) wait(epoll int, events []unix.EpollEvent, most time.Duration) int {
+	c.waits++
+	var n uintptr
+	var errno unix.Errno
+	p, size := unsafe.Pointer(unsafe.SliceData(events)), uintptr(len(events))
+	if c.coarse {
+		milliseconds := -1
+		if most >= 0 {
+			milliseconds = int((most + time.Millisecond - 1) / time.Millisecond)
+		}
+		n, _, errno = syscall.Syscall6(unix.SYS_EPOLL_PWAIT, uintptr(epoll), uintptr(p), size, uintptr(milliseconds), 0, 0)
+	} else {
+		var limit *unix.Timespec
+		if most >= 0 {
+			t := unix.NsecToTimespec(int64(most))
+			limit = &t
+		}
+		n, _, errno = syscall.Syscall6(unix.SYS_EPOLL_PWAIT2, uintptr(epoll), uintptr(p), size, uintptr(unsafe.Pointer(limit)), 0, 0)
+	}
+	switch errno {
+	case 0:
+		return int(n)
+	case unix.EINTR:
+		// A signal, of the scheduler's usually. Waiting longer than asked does no harm but to deadlines: let them be looked at.
+		return 0
+	case unix.ENOSYS, unix.EPERM: // the latter by filters of system calls that do not know it
+		if !c.coarse {
+			c.coarse = true
 			return 0
-		default:
-			panic(fmt.Sprintf("epoll_wait: %v", errno))
 		}
 	}
+	panic(fmt.Sprintf("epoll_wait: %v", errno))
 }
 
 func again(errno unix.Errno) bool { return errno == unix.EAGAIN || errno == unix.EINTR }
