@@ -5,7 +5,7 @@ type background struct {
 	table  *table // that it is about
 	maxAge int64  // the policy's
 	sent   int64  // when
-	phase  phase  // atCheck, atProbe, atTruncate, atDelete, atSettle, atCommit
+	phase  phase  // atCheck, atTruncate, atDelete, atSettle, atCommit
 	out    bool
 	sweep  bool // a COMMIT or ROLLBACK has just been answered: what is too old may be settled
 }
@@ -78,10 +78,8 @@ func (m *Machine) Background(now int64, p *Policy) (Step, bool) {
 	switch {
 	case t.condition == doomed:
 		return m.send(atSettle, dropSQL(t.key), ClassSettle, t, now)
-	case m.doubted(t, p, now) == byCheck:
+	case t.exposed:
 		return m.send(atCheck, checkSQL(t.key), ClassCheck, t, now)
-	case m.doubted(t, p, now) == byProbe:
-		return m.send(atProbe, probeSQL(t.key), ClassCheck, t, now)
 	case m.deletable(t, p):
 		return m.send(atDelete, emptySQL(t.key), ClassReset, t, now)
 	}
@@ -125,9 +123,6 @@ func (m *Machine) BackgroundDone(o *Outcome) {
 		if !m.isOurs(t, o, b.maxAge, o.Now) {
 			t.condition, t.why = doomed, "not_ours"
 		}
-	case atProbe:
-		m.looked(o)
-		t.probed(o)
 	case atDelete:
 		m.ours(o)
 		if o.Kind == OutcomeErr {

@@ -6,11 +6,8 @@ package session
 func (m *Machine) empty() Step {
 	f := &m.flow
 	t := f.table
-	switch m.doubted(t, f.policy, f.now) {
-	case byCheck:
+	if t.exposed {
 		return m.inject(atCheck, checkSQL(t.key), ClassCheck, t)
-	case byProbe:
-		return m.inject(atVacancy, probeSQL(t.key), ClassCheck, t)
 	}
 	class, kind := ClassReset, StepReplace
 	switch {
@@ -50,33 +47,6 @@ func (m *Machine) endAside(emptied bool) Step {
 	return m.advance()
 }
 
-// doubt says what has to be found out before a TRUNCATE.
-type doubt uint8
-
-const (
-	byNothing doubt = iota
-	byCheck         // whether the table is still ours
-	byProbe         // whether something permanent has its name
-)
-
-// vacancy is for how long it is believed that nothing permanent has a table's name, in nanoseconds.
-const vacancy = 1e9
-
-// doubted says what has to be found out before a table is emptied. What routines and triggers did that were all read and do not name
-// it is no reason to doubt that it is still there. Should one have been made since they were read, nothing permanent is
-// emptied as long as there is nothing permanent of that name.
-func (m *Machine) doubted(t *table, p *Policy, now int64) doubt {
-	switch {
-	case !t.exposed:
-		return byNothing
-	case t.shadows || !m.unmentioned(t, p):
-		return byCheck
-	case t.vacant != 0 && now-t.vacant < vacancy:
-		return byNothing
-	}
-	return byProbe
-}
-
 // unmentioned says whether the bodies of all routines and triggers were read and none names a table.
 func (m *Machine) unmentioned(t *table, p *Policy) bool {
 	if p.Routines != RoutinesScan {
@@ -84,22 +54,6 @@ func (m *Machine) unmentioned(t *table, p *Policy) bool {
 	}
 	known, _ := m.ledger.Routines()
 	return known && !m.ledger.Name(t.key).Routine
-}
-
-// probed takes over the outcome of a look whether something permanent has the table's name.
-func (t *table) probed(o *Outcome) {
-	if o.Kind == OutcomeErr && o.Code == errNoSuchTable {
-		t.vacant = o.Now
-	} else {
-		t.shadows = true
-	}
-}
-
-// vacated goes on behind such a look.
-func (m *Machine) vacated(o *Outcome) Step {
-	m.looked(o)
-	m.flow.table.probed(o)
-	return m.empty()
 }
 
 // isOurs takes over the outcome of a check: whether the table is still there, and keeps its rows itself. If not, or if it

@@ -48,7 +48,6 @@ const (
 	atOriginal           // the client's own CREATE behind a spliced one
 	atCheck              // a look whether a table is still ours
 	atProbe              // a look whether something permanent has its name
-	atVacancy            // the same, before the table is emptied
 	atTruncate           // a TRUNCATE of ours
 	atDelete             // a DELETE of ours in its place
 	atShadow             // the CREATE of a shadow
@@ -464,8 +463,6 @@ func (m *Machine) Next(o *Outcome) Step {
 		return m.checked(o)
 	case atProbe:
 		return m.probed(o)
-	case atVacancy:
-		return m.vacated(o)
 	case atTruncate:
 		return m.truncated(o)
 	case atShadow:

@@ -50,7 +50,6 @@ type table struct {
 	created   int64
 	parked    int64
 	behind    int64    // nanoseconds of background work since it was parked
-	vacant    int64    // when nothing permanent had its name, 0: never
 	arm       Strategy // what is done with it
 	warnings  uint16   // of the CREATE
 	state     state
@@ -61,7 +60,6 @@ type table struct {
 	deletes   uint8 // how many times it was emptied by DELETE since it was last truncated
 	touched   bool  // a statement has named it since it was last empty
 	exposed   bool  // since we last knew that it is there, something that cannot be seen has run, and may have dropped or replaced it
-	shadows   bool  // something permanent has its name, or may have
 	written   bool  // rows were written in the transaction that is open
 	shadow    bool  // it has a shadow: see preserve.go
 	full      bool  // the shadow has rows in it

@@ -1001,38 +1001,49 @@ func TestOwnershipOfMergedTables(t *testing.T) {
 	})
 }
 
-// TestOwnershipBehindAScan has a trigger drop the temporary table that was made after the bodies of triggers were read: what permanent
-// table has its name must keep its rows.
+// TestOwnershipBehindAScan has a trigger that was made after the bodies of triggers were read take the temporary table away, or put
+// another one in its place: permanent tables must keep their rows.
 func TestOwnershipBehindAScan(t *testing.T) {
 	eachKind(t, func(t *testing.T, kind server.Kind) {
-		s := shared(t, kind)
-		database(t, s, "owned_scan")
-		executeDirectly(t, s, "USE owned_scan", "CREATE TABLE scanned (id INT)", "INSERT INTO scanned VALUES (101), (102)", "CREATE TABLE base (a INT)")
-		user, _ := s.Account()
-		p := startProxy(t, s.Address, "TMPPROXY_REWRITE_ROUTINES=scan", "TMPPROXY_BACKEND_MONITOR_USER="+user)
-		app := connect(t, configure(s, p.Address, "owned_scan"))
-		cycle := func() {
-			must(t, app, "CREATE TEMPORARY TABLE scanned (id INT PRIMARY KEY) ENGINE=MEMORY")
-			must(t, app, "INSERT INTO scanned VALUES (1)")
-			must(t, app, "INSERT INTO base SELECT id FROM scanned")
-			must(t, app, "DROP TEMPORARY TABLE IF EXISTS scanned")
-		}
-		parked := func() bool { return sessions(t, p)[app.Greeting.ThreadID].Parked == 1 }
-		await(t, "the table is parked", func() bool { cycle(); return parked() })
-		for range 3 {
-			cycle()
-		}
-		if !parked() {
-			t.Error("the table is not parked any more")
-		}
-		executeDirectly(t, s, "USE owned_scan", "CREATE TRIGGER drops BEFORE INSERT ON base FOR EACH ROW DROP TEMPORARY TABLE IF EXISTS scanned")
-		for _, text := range []string{"CREATE TEMPORARY TABLE scanned (id INT PRIMARY KEY) ENGINE=MEMORY", "INSERT INTO base VALUES (1)",
-			"DROP TEMPORARY TABLE IF EXISTS scanned", "CREATE TEMPORARY TABLE scanned (id INT PRIMARY KEY) ENGINE=MEMORY", "DROP TEMPORARY TABLE scanned"} {
-			must(t, app, text)
-		}
-		direct := connect(t, configure(s, s.Address, "owned_scan"))
-		if got := value(t, direct, "SELECT COUNT(*) FROM scanned"); got != "2" {
-			t.Errorf("%s of 2 rows are left", got)
+		for name, plot := range map[string]struct{ permanent, body string }{
+			"dropped": {"scanned", "DROP TEMPORARY TABLE IF EXISTS scanned"},
+			"made a MERGE table": {"victim", "BEGIN DROP TEMPORARY TABLE IF EXISTS scanned; " +
+				"CREATE TEMPORARY TABLE scanned (id INT NOT NULL) ENGINE=MERGE UNION=(victim); END"},
+		} {
+			t.Run(name, func(t *testing.T) {
+				s := shared(t, kind)
+				database(t, s, "owned_scan")
+				executeDirectly(t, s, "USE owned_scan", "CREATE TABLE "+plot.permanent+" (id INT NOT NULL) ENGINE=MyISAM",
+					"INSERT INTO "+plot.permanent+" VALUES (101), (102)", "CREATE TABLE base (a INT)")
+				user, _ := s.Account()
+				p := startProxy(t, s.Address, "TMPPROXY_REWRITE_ROUTINES=scan", "TMPPROXY_BACKEND_MONITOR_USER="+user)
+				app := connect(t, configure(s, p.Address, "owned_scan"))
+				cycle := func() {
+					must(t, app, "CREATE TEMPORARY TABLE scanned (id INT PRIMARY KEY) ENGINE=MEMORY")
+					must(t, app, "INSERT INTO scanned VALUES (1)")
+					must(t, app, "INSERT INTO base VALUES (1)")
+					must(t, app, "DROP TEMPORARY TABLE IF EXISTS scanned")
+				}
+				parked := func() bool { return sessions(t, p)[app.Greeting.ThreadID].Parked == 1 }
+				await(t, "the table is parked", func() bool { cycle(); return parked() })
+				for range 3 {
+					cycle()
+				}
+				if !parked() {
+					t.Error("the table is not parked any more")
+				}
+				executeDirectly(t, s, "USE owned_scan", "CREATE TRIGGER late BEFORE INSERT ON base FOR EACH ROW "+plot.body)
+				cycle()
+				direct := connect(t, configure(s, s.Address, "owned_scan"))
+				if got := value(t, direct, "SELECT COUNT(*) FROM "+plot.permanent); got != "2" {
+					t.Errorf("%s of 2 rows are left", got)
+				}
+				must(t, app, "CREATE TEMPORARY TABLE scanned (id INT PRIMARY KEY) ENGINE=MEMORY")
+				must(t, app, "DROP TEMPORARY TABLE scanned")
+				if got := value(t, direct, "SELECT COUNT(*) FROM "+plot.permanent); got != "2" {
+					t.Errorf("%s of 2 rows are left behind another cycle", got)
+				}
+			})
 		}
 	})
 }
