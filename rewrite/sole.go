@@ -59,14 +59,18 @@ func (r *reader) sole(selects int) (NameBytes, bool) {
 	if r.tok.kind == kindWord && isReserved(r.bytes(r.tok), r.mode) {
 		return NameBytes{}, false
 	}
-	var n NameBytes
-	var ok bool
+	n, ok := r.plainName()
+	return n, ok && r.seen() && !r.readsMore(selects)
+}
+
+// plainName reads a table's name.
+func (r *reader) plainName() (n NameBytes, ok bool) {
 	if n.Name, ok = r.plainIdentifier(); ok && r.tok.is('.') {
 		r.advance()
 		n.Schema = n.Name
 		n.Name, ok = r.plainIdentifier()
 	}
-	return n, ok && r.seen() && !r.readsMore(selects)
+	return n, ok
 }
 
 // plainIdentifier passes an identifier of ASCII letters, digits, _ and $, with or without quotes.
