@@ -150,6 +150,9 @@ type Policy struct {
 	MaxParked     int   // parked tables per session
 	ParkTTL       int64 // nanoseconds
 	MaxAge        int64 // nanoseconds
+
+	// Observe has an Observer find out what these settings would do: Strategy is StrategyNative then. nil: there is none.
+	Observe *Policy
 }
 
 // Server is what the greeting says of the backend.
