@@ -18,7 +18,8 @@ var arrows = map[string][]string{
 	"wire":    nil,
 	"rewrite": nil,
 	"session": {"rewrite"},
-	"proxy":   {"rewrite", "session", "wire"},
+	"advice":  nil,
+	"proxy":   {"advice", "rewrite", "session", "wire"},
 	"admin":   nil,
 	"config":  nil,
 	"trial":   {"proxy", "session"},
@@ -28,12 +29,12 @@ var arrows = map[string][]string{
 	// Comparing is shared with the tests, and reads replies as they do.
 	"trial/compare": {"tests/rawclient"},
 	"trial/judge":   {"tests/rawclient", "trial/compare"},
-	"cmd/tmpproxy":  {"admin", "bench", "config", "proxy", "rewrite", "session", "trial", "wire"},
+	"cmd/tmpproxy":  {"admin", "advice", "bench", "config", "proxy", "rewrite", "session", "trial", "wire"},
 }
 
 // pure are packages that neither do I/O nor know the time, and neither log nor count: what they decide can be tested without
 // waiting. All that they import of this module is held to the same.
-var pure = []string{"wire", "rewrite", "session"}
+var pure = []string{"wire", "rewrite", "session", "advice"}
 
 // impure are beginnings of import paths that pure packages do not name. A library that they use may import what it wants.
 var impure = []string{

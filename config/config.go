@@ -33,7 +33,7 @@ type Config struct {
 		Loops  int    // 0: as many as fit the machine
 	}
 	Rewrite struct {
-		Strategy      string   // innodb, keep, native or auto
+		Strategy      string   // innodb, keep, native, auto or observe
 		Convert       []string // of MEMORY, HEAP, MyISAM, Aria
 		Fidelity      string   // standard or strict
 		Routines      string   // visible, scan or none

@@ -91,9 +91,9 @@ var table = []Key{
 		func(c *Config) *int { return &c.Relay.Loops },
 		"event loops, each with a thread of its own; 0 chooses by the number of processors"),
 
-	live(field("rewrite.strategy", "innodb", oneOf("innodb", "keep", "native", "auto"),
+	live(field("rewrite.strategy", "innodb", oneOf("innodb", "keep", "native", "auto", "observe"),
 		func(c *Config) *string { return &c.Rewrite.Strategy },
-		"what is done with temporary tables: innodb (converted and cached), keep (cached as they are), native (nothing) or auto (the fastest of these, as measured)")),
+		"what is done with temporary tables: innodb (converted and cached), keep (cached as they are), native (nothing), auto (the fastest of these, as measured) or observe (nothing, but what would be gained is found out)")),
 	live(field("rewrite.convert", "MEMORY,HEAP,MyISAM", listOf(oneOf("MEMORY", "HEAP", "MyISAM", "Aria")),
 		func(c *Config) *[]string { return &c.Rewrite.Convert },
 		"engines that strategy innodb turns into InnoDB: MEMORY (or HEAP), MyISAM, Aria")),

@@ -150,6 +150,7 @@ func (c *conversation) judge(now int64, out *output) {
 	if text := c.createText(); text != nil && c.analyse(text, out) {
 		return
 	}
+	c.observe()
 	step := c.m.Begin(ev)
 	ev.Text = nil
 	c.do(&step, now, out)
@@ -176,7 +177,8 @@ func (c *conversation) createText() []byte {
 // analyse looks up what is known of a CREATE TEMPORARY TABLE; it answers true if a worker has to find out.
 func (c *conversation) analyse(text []byte, out *output) bool {
 	policy := c.event.Policy
-	if live, parked := c.m.Counts(); policy.Strategy == session.StrategyNative && !policy.Measure && live+parked == 0 {
+	left := policy.Strategy == session.StrategyNative && !policy.Measure && policy.Observe == nil
+	if live, parked := c.m.Counts(); left && live+parked == 0 {
 		return false
 	}
 	opt := rewrite.Options{

@@ -2,7 +2,11 @@ package proxy
 
 import (
 	"bytes"
+	"runtime/debug"
 	"sync"
+
+	"go.uber.org/zap"
+	"go.uber.org/zap/zapcore"
 
 	"tmpproxy/rewrite"
 	"tmpproxy/session"
@@ -63,6 +67,8 @@ type conversation struct {
 	m  *session.Machine // nil until logged in
 	hs *handshake       // nil but for phaseHandshake and phaseAuth
 
+	observer *session.Observer // nil but under strategy observe
+
 	phase    phase
 	delivery delivery
 	class    session.Class // of the client's command in progress: create, drop, use
@@ -78,6 +84,7 @@ type conversation struct {
 	draining  bool
 	multi     bool // multi-statements are on
 
+	blind      bool // its observation has panicked
 	wantsMulti bool // what the present COM_SET_OPTION asks for
 	shut       bool // the client's FIN was passed on
 
@@ -396,8 +403,49 @@ func (c *conversation) resumeClient(now int64, out *output) {
 
 // next reports an outcome to the machine and does what it says.
 func (c *conversation) next(o *session.Outcome, now int64, out *output) {
+	if c.observer != nil && c.delivery == relayReply {
+		c.observed(o)
+	}
 	step := c.m.Next(o)
 	c.do(&step, now, out)
+}
+
+// observe has the present command looked at, under strategy observe.
+func (c *conversation) observe() {
+	defer c.unwatch()
+	switch ev := &c.event; {
+	case ev.Policy.Observe == nil:
+		c.unobserve()
+	case c.blind:
+	case c.observer == nil:
+		c.observer = session.NewObserver(c.m, c.sh.observed)
+		fallthrough
+	default:
+		c.observer.Begin(ev)
+	}
+}
+
+// observed has the backend's reply to it looked at.
+func (c *conversation) observed(o *session.Outcome) {
+	defer c.unwatch()
+	c.observer.End(o)
+}
+
+// unwatch ends the observation of a session in which it panicked: the session itself goes on.
+func (c *conversation) unwatch() {
+	if reason := recover(); reason != nil {
+		c.observer, c.blind = nil, true
+		c.sh.ledger.log.write(zapcore.ErrorLevel, "observation panicked", zap.Any("error", reason), zap.ByteString("stack", debug.Stack()))
+	}
+}
+
+// unobserve ends the observation of the session.
+func (c *conversation) unobserve() {
+	if c.observer != nil {
+		defer c.unwatch()
+		c.observer.Close()
+		c.observer = nil
+	}
 }
 
 // begin asks the machine about the present command, whose bytes are in c.cmd, and does what it says.
@@ -544,6 +592,7 @@ func (c *conversation) inTransaction() bool { return c.status&wire.StatusInTrans
 // becomeRaw gives up understanding: bytes are relayed both ways from here on.
 func (c *conversation) becomeRaw(why string, out *output) {
 	c.phase = phaseRaw
+	c.unobserve()
 	c.sh.metrics.rawSession(why)
 	if c.delivery == holdReply {
 		c.toClient(c.held, out)
@@ -625,6 +674,8 @@ func (c *conversation) resumed(now int64, out *output) {
 	}
 	c.phase = phaseCommand
 	c.event.Create = c.create
+	c.event.Now, c.event.Policy, c.event.Text = now, c.sh.policy.Load(), c.text()
+	c.observe()
 	c.begin(now, out)
 	c.resumeClient(now, out)
 	c.pack(out)

@@ -42,6 +42,7 @@ type metrics struct {
 	collectors []prometheus.Collector
 
 	relayed, answered prometheus.Counter
+	observed          prometheus.Counter
 	raw               *prometheus.CounterVec
 	statements        [session.ClassPreserve + 1]prometheus.Observer
 	notes             map[session.NoteKind]prometheus.Counter
@@ -68,7 +69,10 @@ func newMetrics() *metrics {
 	for class, name := range classNames {
 		m.statements[class] = durations.WithLabelValues(name)
 	}
-	m.collectors = append(m.collectors, commands, m.raw, durations)
+	m.observed = prometheus.NewCounter(prometheus.CounterOpts{
+		Name: "tmpproxy_observed_cycles_total", Help: "Cycles of temporary tables that were only observed, under strategy observe.",
+	})
+	m.collectors = append(m.collectors, commands, m.raw, durations, m.observed)
 	counter := func(kind session.NoteKind, name, help string) {
 		c := prometheus.NewCounter(prometheus.CounterOpts{Name: name, Help: help})
 		m.notes[kind] = c

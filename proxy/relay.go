@@ -173,6 +173,9 @@ func (r *relay) gone() {
 	if r.handshaking {
 		r.loggedIn()
 	}
+	if r.conversation != nil {
+		r.conversation.unobserve()
+	}
 	r.server.journal.write(zapcore.DebugLevel, "session ended", zap.Uint64("conn_id", r.id), zap.String("client", r.client),
 		zap.Duration("duration", time.Since(r.since)), zap.String("cause", r.cause))
 	r.server.active.Add(-1)

@@ -104,6 +104,7 @@ type Server struct {
 	cancel    context.CancelFunc
 	workers   workers
 	spares    spares
+	hop       hop
 
 	mu     sync.Mutex
 	driver driver // since Serve

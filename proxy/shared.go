@@ -10,11 +10,12 @@ import (
 
 // shared is what all conversations of one backend share.
 type shared struct {
-	policy  atomic.Pointer[session.Policy]
-	changed chan struct{} // holds a token after the policy was changed
-	cache   *rewrite.Cache
-	ledger  *ledger
-	metrics *metrics
+	policy   atomic.Pointer[session.Policy]
+	changed  chan struct{} // holds a token after the policy was changed
+	cache    *rewrite.Cache
+	ledger   *ledger
+	observed *observed
+	metrics  *metrics
 }
 
 const (
@@ -25,8 +26,10 @@ const (
 func newShared(policy *session.Policy, log *journal) *shared {
 	sh := &shared{changed: make(chan struct{}, 1), cache: rewrite.NewCache(cacheEntries, cacheBytes), metrics: newMetrics()}
 	sh.ledger = newLedger(log, sh.metrics, monotonic)
-	sh.policy.Store(policy)
+	sh.observed = newObserved(sh.ledger)
 	sh.ledger.maxAge.Store(policy.MaxAge)
+	sh.observed.setPolicy(policy)
+	sh.policy.Store(policy)
 	sh.metrics.cache(sh.cache)
 	return sh
 }
@@ -35,6 +38,7 @@ func newShared(policy *session.Policy, log *journal) *shared {
 func (sh *shared) setPolicy(p *session.Policy) {
 	sh.policy.Store(p)
 	sh.ledger.maxAge.Store(p.MaxAge)
+	sh.observed.setPolicy(p)
 	select {
 	case sh.changed <- struct{}{}:
 	default:

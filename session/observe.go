@@ -141,7 +141,7 @@ type observed struct {
 func NewObserver(m *Machine, w Watch) *Observer {
 	o := &Observer{watch: w, status: m.status}
 	dry := *m
-	dry.tables, dry.flow, dry.background = nil, flow{}, background{}
+	dry.tables, dry.meter, dry.flow, dry.background = nil, nil, flow{}, background{}
 	dry.owed, dry.owedTable, dry.mustCommit = owedNothing, nil, false
 	if m.prepared != nil {
 		dry.prepared = &prepared{list: slices.Clone(m.prepared.list), bytes: m.prepared.bytes}
@@ -198,7 +198,7 @@ func (o *Observer) Begin(ev *Event) {
 // read finds out what a command does to temporary tables.
 func (o *Observer) read(ev *Event) {
 	c := &o.command
-	text, s := ev.Text, ev.Statement
+	text, s, create := ev.Text, ev.Statement, ev.Create
 	schema, known := o.dry.ctx.schema, o.dry.schemaKnown
 	switch ev.Kind {
 	case EventQuery:
@@ -208,7 +208,6 @@ func (o *Observer) read(ev *Event) {
 		if s.Multi {
 			return
 		}
-		c.create = ev.Create
 		if s.Verb != rewrite.VerbExecute {
 			break
 		}
@@ -217,13 +216,13 @@ func (o *Observer) read(ev *Event) {
 		if !ok || !found {
 			return
 		}
-		text, s, schema, known, c.create = h.text, h.statement, h.schema, h.schema != "", h.create()
+		text, s, schema, known, create = h.text, h.statement, h.schema, h.schema != "", h.create()
 	case EventExecute:
 		h, found := o.dry.prepared.find(ev.Handle, "")
 		if !found {
 			return
 		}
-		text, s, schema, known, c.create = h.text, h.statement, h.schema, h.schema != "", h.create()
+		text, s, schema, known, create = h.text, h.statement, h.schema, h.schema != "", h.create()
 	case EventReset, EventChangeUser:
 		c.forgets = true
 		return
@@ -239,13 +238,11 @@ func (o *Observer) read(ev *Event) {
 	}
 	switch s.Verb {
 	case rewrite.VerbCreateTemporary:
-		if create := c.create; create != nil && create.Named {
+		if create != nil && create.Named {
 			if k, ok := key(create.Name); ok {
-				c.keys, c.ifNotExists = []Key{k}, create.IfNotExists && !create.OrReplace
-				return
+				c.create, c.keys, c.ifNotExists = create, []Key{k}, create.IfNotExists && !create.OrReplace
 			}
 		}
-		c.create = nil
 		return
 	case rewrite.VerbDropTable:
 		d, ok := rewrite.ParseDrop(text, o.dry.mode())

@@ -88,8 +88,12 @@ func (s *observedSession) run(text string) {
 	}
 	ev.Now, ev.Text = s.now, []byte(text)
 	ev.Statement = rewrite.Classify(ev.Text, s.m.mode())
-	if ev.Statement.Verb == rewrite.VerbCreateTemporary {
-		ev.Create = rewrite.Analyze(ev.Text, rewrite.Options{Mode: s.m.mode(), Convert: s.policy.Convert})
+	create := ev.Text
+	if ev.Statement.Verb == rewrite.VerbPrepare {
+		_, create, _ = rewrite.ParsePrepare(ev.Text, s.m.mode())
+	}
+	if rewrite.Classify(create, s.m.mode()).Verb == rewrite.VerbCreateTemporary {
+		ev.Create = rewrite.Analyze(create, rewrite.Options{Mode: s.m.mode(), Convert: s.policy.Convert})
 	}
 	switch {
 	case strings.Contains(text, "ERR"):
@@ -212,6 +216,12 @@ func TestObserver(t *testing.T) {
 			cycle:  []string{createT, dropT},
 			want:   counts{"cycles": 10, "answered": 0},
 			notes:  map[NoteKind]int{NoteFallback: 10},
+		},
+		"prepared by name": {
+			first: []string{"PREPARE c FROM '" + createT + "'", "PREPARE d FROM '" + dropT + "'"},
+			cycle: []string{"EXECUTE c", "EXECUTE d", "PREPARE e FROM '" + createT + "'"},
+			want:  counts{"cycles": 10, "answered": 17, "creates": 10},
+			notes: map[NoteKind]int{NoteReuse: 8},
 		},
 		"a failing CREATE": {
 			cycle: []string{createT, dropT, "CREATE TEMPORARY TABLE t (a INT PRIMARY KEY) /* ERR */ ENGINE=MEMORY"},

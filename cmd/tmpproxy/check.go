@@ -164,6 +164,8 @@ func plan(c *config.Config, mariaDB bool) []string {
 	switch r.Strategy {
 	case "native":
 		return []string{"native: everything is left to the server"}
+	case "observe":
+		return []string{"observe: everything is left to the server; tmpproxy advise says what innodb or keep would gain"}
 	case "auto":
 		return []string{"auto: cycles are measured as under innodb, keep and native; each shape then gets the fastest", rest}
 	case "innodb":
@@ -228,7 +230,7 @@ func notes(c *config.Config, f *findings) []string {
 		oldest = 100500
 	}
 	note(g.VersionID < oldest, "the server is older than the ones that the proxy is tested with (MySQL 9.7; MariaDB 10.5, 10.11, 11.8)")
-	if v == nil || c.Rewrite.Strategy == "native" {
+	if v == nil || c.Rewrite.Strategy == "native" || c.Rewrite.Strategy == "observe" {
 		return list
 	}
 	converts := (c.Rewrite.Strategy == "innodb" || c.Rewrite.Strategy == "auto") && len(c.Rewrite.Convert) > 0

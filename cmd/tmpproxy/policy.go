@@ -13,6 +13,8 @@ var strategies = map[string]session.Strategy{
 	"keep":   session.StrategyKeep,
 	"native": session.StrategyNative,
 	"auto":   session.StrategyAuto,
+	// nothing is done, but see Policy.Observe
+	"observe": session.StrategyNative,
 }
 
 var routines = map[string]session.Routines{
@@ -53,6 +55,12 @@ func newPolicy(c *config.Config) (*session.Policy, error) {
 	p.OnHazard, known[2] = hazards[r.OnHazard]
 	if known != [3]bool{true, true, true} {
 		return nil, fmt.Errorf("rewrite: no such setting among %s, %s, %s", r.Strategy, r.Routines, r.OnHazard)
+	}
+	if r.Strategy == "observe" {
+		// What is looked for is what strategy innodb would do, hazards included, whatever they would lead to.
+		would := *p
+		would.Strategy, would.OnHazard, would.Preserve = session.StrategyInnoDB, session.HazardCount, false
+		p.Observe = &would
 	}
 	return p, nil
 }

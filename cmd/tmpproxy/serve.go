@@ -139,6 +139,7 @@ func newService(c *config.Config, log *zap.Logger, level zap.AtomicLevel) (*serv
 			Pages: map[string]func() any{
 				"/api/sessions": func() any { return append([]proxy.SessionInfo{}, server.Sessions()...) }, // none is [], not null
 				"/api/shapes":   func() any { return server.Shapes() },
+				"/api/advice":   func() any { return server.Advice() },
 				"/api/version":  func() any { return thisBuild() },
 				"/api/status": func() any {
 					return status{

@@ -58,12 +58,26 @@ func TestPolicy(t *testing.T) {
 		MaxStatement: 1 << 20, MaxCreate: 8 << 10, MaxParked: 3, ParkTTL: int64(time.Second), MaxAge: int64(2 * time.Second)}); *other != want {
 		t.Errorf("got %+v, want %+v", *other, want)
 	}
+
+	// Observing is to leave everything alone, and to find out what innodb would do, whatever it would lead to.
+	observe, err := newPolicy(configured(t, "--rewrite.strategy=observe", "--rewrite.on_hazard=native", "--rewrite.on_rollback=preserve"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if observe.Strategy != session.StrategyNative || observe.Observe == nil || *observe.Observe != *defaults {
+		t.Errorf("got %+v, which observes %+v", *observe, observe.Observe)
+	}
+	for _, strategy := range []string{"innodb", "keep", "native", "auto"} {
+		if p, err := newPolicy(configured(t, "--rewrite.strategy="+strategy)); err != nil || p.Observe != nil {
+			t.Errorf("%s observes: %+v, %v", strategy, p, err)
+		}
+	}
 }
 
 // TestWords compares the words that the configuration admits with those that are understood here.
 func TestWords(t *testing.T) {
 	for key, words := range map[string][]string{
-		"rewrite.strategy":    {"innodb", "keep", "native", "auto"},
+		"rewrite.strategy":    {"innodb", "keep", "native", "auto", "observe"},
 		"rewrite.reset":       {"truncate", "auto"},
 		"rewrite.on_rollback": {"ignore", "preserve"},
 		"rewrite.routines":    {"visible", "scan", "none"},

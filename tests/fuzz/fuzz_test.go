@@ -269,8 +269,21 @@ func (c *campaign) report(t *testing.T) {
 	for _, err := range c.errors {
 		t.Error(err)
 	}
-	if c.strategy != "native" && counts["tmpproxy_reuses_total"] == 0 {
-		t.Error("no table was ever reused")
+	switch c.strategy {
+	case "native":
+	case "observe":
+		if counts["tmpproxy_observed_cycles_total"] == 0 || counts["tmpproxy_cycles_total"] != 0 {
+			t.Errorf("observed %.0f cycles, took part in %.0f", counts["tmpproxy_observed_cycles_total"], counts["tmpproxy_cycles_total"])
+		}
+		for _, p := range c.proxies {
+			if strings.Contains(p.Log(), "panicked") {
+				t.Errorf("an observation panicked:\n%s", p.Log())
+			}
+		}
+	default:
+		if counts["tmpproxy_reuses_total"] == 0 {
+			t.Error("no table was ever reused")
+		}
 	}
 }
 

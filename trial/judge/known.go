@@ -32,7 +32,7 @@ func Unexplain(names ...string) {
 }
 
 func (k *Difference) applies(j *Judge) bool {
-	if j.strategy == "native" || k.Strategies != nil && !slices.Contains(k.Strategies, j.strategy) {
+	if j.strategy == "native" || j.strategy == "observe" || k.Strategies != nil && !slices.Contains(k.Strategies, j.strategy) {
 		return false
 	}
 	return k.Servers == nil || slices.ContainsFunc(k.Servers, func(s string) bool { return strings.HasPrefix(j.server, s) })
