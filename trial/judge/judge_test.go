@@ -125,6 +125,8 @@ func TestCompare(t *testing.T) {
 		{"mysql", "keep", "", []exchange{{"COMMIT WORK", ok(2, 1), ok(3, 0)}}},
 		{"mysql", "keep", "listed-warnings", []exchange{{"ROLLBACK", ok(2, 1), ok(2, 0)}, {"SHOW WARNINGS", selects("1752"), selects()}}},
 		{"mysql", "keep", "", []exchange{{"ROLLBACK", ok(2, 1), ok(2, 0)}, same("SELECT * FROM t1", selects("1")), {"SHOW WARNINGS", selects("1752"), selects()}}},
+		{"mariadb", "keep", "copied-warnings", []exchange{{"SET TRANSACTION READ ONLY; GET DIAGNOSTICS CONDITION 1 @e = MYSQL_ERRNO; SELECT @e", flags(0xa0), flags(0x80)}}},
+		{"mysql", "keep", "", []exchange{{"SET TRANSACTION READ ONLY; GET DIAGNOSTICS CONDITION 1 @e = MYSQL_ERRNO; SELECT @e", flags(0xa0), flags(0x80)}}},
 		{"mysql", "keep", "copied-warnings", []exchange{{"ROLLBACK", ok(2, 1), ok(2, 0)}, same("GET DIAGNOSTICS @n = NUMBER", ok(2, 0)), {"SELECT @n", selects("1"), selects("0")}}},
 		{"mysql", "keep", "", []exchange{same("GET DIAGNOSTICS @n = NUMBER", ok(2, 0)), {"SELECT @n", selects("1"), selects("0")}}},
 		{"mariadb", "keep", "kept-warnings", []exchange{same("SELECT * FROM nosuch", refuses(1146, "no")), same("SET NAMES gbk", ok(2, 0)), {"SHOW WARNINGS", selects("1146"), selects()}}},
