@@ -22,7 +22,7 @@ var arrows = map[string][]string{
 	"proxy":   {"advice", "rewrite", "session", "wire"},
 	"admin":   nil,
 	"config":  nil,
-	"trial":   {"proxy", "session"},
+	"trial":   {"session"},
 	// The benchmark ships with the program, and it starts servers and logs in as the tests do.
 	"bench":            {"bench/statistics", "tests/rawclient", "tests/server"},
 	"bench/statistics": nil,

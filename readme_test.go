@@ -11,6 +11,7 @@ import (
 
 	"tmpproxy/config"
 	"tmpproxy/proxy"
+	"tmpproxy/trial"
 )
 
 // The README's tables name exactly the settings and the metrics that there are.
@@ -40,11 +41,16 @@ func TestREADMETables(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	trials, err := trial.New(zap.NewNop(), trial.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer trials.Close()
 	metrics := []string{"tmpproxy_build_info", "tmpproxy_config_reloads_total"} // the program's own
 	descriptions := make(chan *prometheus.Desc)
 	go func() {
 		defer close(descriptions)
-		for _, c := range s.Collectors() {
+		for _, c := range append(s.Collectors(), trials.Collector()) {
 			c.Describe(descriptions)
 		}
 	}()

@@ -48,6 +48,13 @@ type Config struct {
 		ParkTTL       time.Duration
 		MaxAge        time.Duration
 	}
+	Trial struct {
+		Dir        string   // "" when results are not kept
+		Name       string   // of the trial that the settings start
+		Arms       []string // [NAME=]STRATEGY[/RESET][*WEIGHT]; none when the settings start no trial
+		Assignment string   // random, user, schema or host
+		Guardrail  float64  // 0.2: an arm may take 1.2 times as long as the control
+	}
 	Admin struct {
 		Address   string // "" when there is none
 		Hosts     []string

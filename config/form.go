@@ -110,6 +110,20 @@ func count(least, most int) form[int] {
 	})
 }
 
+// fraction is a number from least to most.
+func fraction(least, most float64) form[float64] {
+	return scalar("number", func(s string) (float64, error) {
+		x, err := strconv.ParseFloat(s, 64)
+		if err != nil {
+			return 0, fmt.Errorf("%q is not a number such as 0.2", s)
+		}
+		if !(x >= least && x <= most) {
+			return 0, fmt.Errorf("%v is outside %v to %v", x, least, most)
+		}
+		return x, nil
+	})
+}
+
 // duration is a time with a unit, at least as long as least.
 func duration(least time.Duration) form[time.Duration] {
 	return scalar("duration", func(s string) (time.Duration, error) {

@@ -105,6 +105,7 @@ func TestEverySource(t *testing.T) {
 		"rewrite.reset": "auto", "rewrite.on_rollback": "preserve", "rewrite.convert_select": "true", "rewrite.cache_like": "true",
 		"rewrite.max_statement": "128KiB", "rewrite.max_create": "8KiB", "rewrite.max_parked": "7", "rewrite.park_ttl": "1m", "rewrite.max_age": "2m",
 		"admin.address": "none", "admin.hosts": "proxy.example,other", "admin.pprof": "true", "admin.token_file": token,
+		"trial.dir": "/var/lib/tmpproxy", "trial.name": "autumn", "trial.arms": "native,fast=innodb/auto*2", "trial.assignment": "user", "trial.guardrail": "0.5",
 		"log.level": "warn", "log.format": "console", "shutdown.grace": "0s",
 	}
 	args, variables := []string(nil), map[string]string{}
@@ -158,6 +159,8 @@ func TestFaults(t *testing.T) {
 		{"durations that are none", "", nil, []string{"--rewrite.park_ttl=soon", "--rewrite.max_age=-1h", "--limits.handshake_timeout=0s"},
 			[]string{`0s is shorter than 1ms`, `"soon" is not a duration`, `-1h0m0s is shorter than 1s`}},
 		{"sizes", "rewrite:\n  max_statement: 65536\n  max_create: 16kb\n", nil, nil, []string{`"65536" has no unit: write 65536B`, `"16kb" is not a size`}},
+		{"fractions", "", nil, []string{"--trial.guardrail=20%"}, []string{`"20%" is not a number such as 0.2`}},
+		{"fractions out of range", "", nil, []string{"--trial.guardrail=NaN"}, []string{"NaN is outside 0.01 to 100"}},
 		{"sizes out of range", "rewrite:\n  max_statement: 1GiB\n  max_create: -1KiB\n", nil, nil, []string{"1GiB is outside 1KiB to 16777214B", "-1KiB is outside 256B"}},
 		{"enumerations", "rewrite: {strategy: fast, convert: [MEMORY, InnoDB, ARCHIVE], fidelity: yes, routines: some, on_hazard: die}\nrelay: {driver: uring}\n", nil,
 			[]string{"--log.level=loud", "--log.format=xml"},
@@ -181,6 +184,7 @@ func TestFaults(t *testing.T) {
 		{"password without user", "", nil, []string{"--backend.monitor.password_file=/dev/null"}, []string{"a password without a user"}},
 		{"password not there", "", nil, []string{"--backend.monitor.user=u", "--backend.monitor.password_file=/nowhere/p"}, []string{"open /nowhere/p: no such file"}},
 		{"park_ttl beyond max_age", "", nil, []string{"--rewrite.max_age=5m"}, []string{"rewrite.park_ttl, rewrite.max_age: 10m0s can never be reached with 5m0s"}},
+		{"trial under native", "", nil, []string{"--trial.arms=native,keep", "--rewrite.strategy=native"}, []string{"trial.arms, rewrite.strategy: native goes before any trial"}},
 		{"max_create beyond max_statement", "", nil, []string{"--rewrite.max_create=1MiB"}, []string{"1MiB can never be reached with 64KiB"}},
 		{"broken YAML and a broken flag", "a: [", nil, []string{"--log.level=x"}, []string{"proxy.yaml: line 1: ", `"x" is none of`}},
 		{"key twice", "log: {level: info}\nlog: {level: warn}\n", nil, nil, []string{`"log" already defined at line 1`}},

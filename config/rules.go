@@ -65,6 +65,12 @@ var rules = []rule{
 		}
 		return ""
 	}},
+	{[]string{"trial.arms", "rewrite.strategy"}, func(c *Config) string {
+		if len(c.Trial.Arms) > 0 && c.Rewrite.Strategy == "native" {
+			return "native goes before any trial: set another strategy, which sessions without an arm have"
+		}
+		return ""
+	}},
 	{[]string{"rewrite.max_create", "rewrite.max_statement"}, func(c *Config) string {
 		if c.Rewrite.MaxCreate > c.Rewrite.MaxStatement {
 			return fmt.Sprintf("%s can never be reached with %s", inBytes(c.Rewrite.MaxCreate), inBytes(c.Rewrite.MaxStatement))

@@ -63,7 +63,7 @@ func (c *conversation) nextOfBatch(now int64, out *output) {
 	c.cmd = wire.AppendQuery(nil, c.caps, b.attributes, string(text))
 	c.examined = len(c.cmd) - wire.HeaderSize
 	c.began = now
-	c.event = session.Event{Kind: session.EventQuery, Now: now, Policy: c.sh.policy.Load(), Whole: true, Statement: rewrite.Classify(text, c.mode())}
+	c.event = session.Event{Kind: session.EventQuery, Now: now, Policy: c.policy(now), Whole: true, Statement: rewrite.Classify(text, c.mode())}
 	c.judge(now, out)
 }
 

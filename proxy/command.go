@@ -75,7 +75,7 @@ func (c *conversation) takeCommand(b []byte, now int64, out *output) int {
 		return 0
 	}
 	length, _ := wire.Header(b)
-	policy := c.sh.policy.Load()
+	policy := c.policy(now)
 	need, ev := wire.HeaderSize+min(length, 1), session.Event{Kind: session.EventUnknown, Now: now, Policy: policy}
 	c.examined = length
 	text := false

@@ -90,6 +90,7 @@ type conversation struct {
 
 	mariadb bool
 	local   bool // the present command was answered without the backend
+	failed  bool // it was answered with an error
 	status  uint16
 	version int
 	thread  uint32
@@ -118,6 +119,10 @@ type conversation struct {
 	answered int64 // when the last command was answered without the backend; 0 if it was not
 	fresh    bool  // nothing was sent since
 	thinks   bool  // the client has taken its time, last, behind such an answer
+
+	who   subject     // for trials
+	trial *running    // that was in force when the session was asked last
+	part  Participant // in it; nil: none
 }
 
 // newConversation makes the conversation of one accepted client.
@@ -353,6 +358,9 @@ func (c *conversation) complete(now int64, out *output) {
 		}
 		return
 	}
+	if c.delivery != dropReply {
+		c.failed = r.Kind == wire.ResultErr
+	}
 	switch c.delivery {
 	case relayReply:
 		if c.command == wire.ComStmtPrepare {
@@ -451,7 +459,7 @@ func (c *conversation) unobserve() {
 // begin asks the machine about the present command, whose bytes are in c.cmd, and does what it says.
 func (c *conversation) begin(now int64, out *output) {
 	c.event.Now, c.event.Began = now, c.began
-	c.event.Policy = c.sh.policy.Load()
+	c.event.Policy = c.policy(now)
 	c.event.Text = c.text()
 	step := c.m.Begin(&c.event)
 	c.event.Text = nil
@@ -474,11 +482,12 @@ func (c *conversation) do(step *session.Step, now int64, out *output) {
 	case session.StepWait:
 		c.phase = phaseWait
 	case session.StepRelease, session.StepFail:
+		c.failed = c.failed || step.Kind == session.StepFail
 		c.answer(c.held, out)
 		c.over(now, out)
 	case session.StepReply:
 		c.answer(wire.AppendOK(nil, 1, c.caps, wire.OK{Status: step.Status, Warnings: step.Warnings}), out)
-		c.local = true
+		c.local, c.failed = true, false
 		c.over(now, out)
 	case session.StepRaw:
 		c.toBackendFirst(c.cmd, out)
@@ -565,7 +574,10 @@ func (c *conversation) over(now int64, out *output) {
 	if c.local {
 		c.answered = now
 	}
-	c.local = false
+	if c.part != nil && (c.event.Kind == session.EventQuery || c.event.Kind == session.EventExecute) {
+		c.part.Statement(now-c.began, c.failed)
+	}
+	c.local, c.failed = false, false
 	c.cmd, c.held, c.create = nil, nil, nil
 	c.event = session.Event{}
 	if c.batch != nil && !c.endOfBatch() {
@@ -686,7 +698,7 @@ func (c *conversation) background(now int64, out *output) {
 	if !c.wantsBackground() {
 		return
 	}
-	step, ok := c.m.Background(now, c.sh.policy.Load())
+	step, ok := c.m.Background(now, c.policy(now))
 	if !ok {
 		return
 	}

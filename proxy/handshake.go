@@ -199,8 +199,9 @@ func (c *conversation) turn(p []byte, now int64, out *output) {
 			Schema:    h.login.Schema,
 			Collation: h.login.Collation,
 			Status:    ok.Status,
-			Ledger:    c.sh.ledger,
+			Ledger:    book{c.sh.ledger, c},
 		})
+		c.who.user, c.who.schema = h.login.User, h.login.Schema
 		c.phase, c.hs, c.multi = phaseCommand, nil, c.caps.Has(wire.ClientMultiStatements)
 		c.idle(out)
 		if c.packed = newPacking(c.caps, h.login.ZstdLevel); c.packed == nil {

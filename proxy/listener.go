@@ -148,6 +148,7 @@ func (s *Server) admit(conn net.Conn, listener net.Addr) {
 		r.double = s.newDouble()
 	} else {
 		r.conversation = s.newConversation()
+		r.conversation.who.host = clientHost(conn)
 	}
 	go s.connect(r, conn)
 }
@@ -160,6 +161,14 @@ func (s *Server) logRefusal(limit string, conn net.Conn, listener net.Addr) {
 			s.journal.write(zapcore.WarnLevel, "client refused", zap.String("limit", limit), zap.String("client", clientAddress(conn, listener)))
 		}
 	}
+}
+
+// clientHost is the address of a client's host; "" on a unix socket.
+func clientHost(conn net.Conn) string {
+	if a, ok := conn.RemoteAddr().(*net.TCPAddr); ok {
+		return a.IP.String()
+	}
+	return ""
 }
 
 // clientAddress names a client. On a unix socket clients have no address; the listener's is what there is to say.

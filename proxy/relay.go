@@ -175,6 +175,7 @@ func (r *relay) gone() {
 	}
 	if r.conversation != nil {
 		r.conversation.unobserve()
+		r.conversation.gone()
 	}
 	r.server.journal.write(zapcore.DebugLevel, "session ended", zap.Uint64("conn_id", r.id), zap.String("client", r.client),
 		zap.Duration("duration", time.Since(r.since)), zap.String("cause", r.cause))

@@ -11,7 +11,8 @@ import (
 // shared is what all conversations of one backend share.
 type shared struct {
 	policy   atomic.Pointer[session.Policy]
-	changed  chan struct{} // holds a token after the policy was changed
+	trial    atomic.Pointer[running] // nil: none is running
+	changed  chan struct{}           // holds a token after the policy was changed
 	cache    *rewrite.Cache
 	ledger   *ledger
 	observed *observed

@@ -12,11 +12,12 @@ import (
 
 	"tmpproxy/proxy"
 	"tmpproxy/session"
+	"tmpproxy/trial"
 )
 
-// labels are the label names that metrics may have. The values of each come from a fixed list: never from a client, a statement
-// or a name of the server's.
-var labels = []string{"answered_by", "class", "reason", "result"}
+// labels are the label names that metrics may have. The values of each come from a fixed list, or are the arms of the present
+// trial: never from a client, a statement or a name of the server's.
+var labels = []string{"answered_by", "arm", "class", "reason", "result"}
 
 var descPattern = regexp.MustCompile(`^Desc\{fqName: "([^"]*)", help: "(.*)", unit: "[^"]*", constLabels: \{([^}]*)\}, variableLabels: \{([^}]*)\}\}$`)
 
@@ -29,7 +30,12 @@ func ownCollectors(t *testing.T) []prometheus.Collector {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return append(server.Collectors(), newReloads(prometheus.NewRegistry()))
+	trials, err := trial.New(zap.NewNop(), trial.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { trials.Close() })
+	return append(server.Collectors(), newReloads(prometheus.NewRegistry()), trials.Collector())
 }
 
 func TestMetricNames(t *testing.T) {

@@ -20,6 +20,7 @@ import (
 	"tmpproxy/config"
 	"tmpproxy/proxy"
 	"tmpproxy/session"
+	"tmpproxy/trial"
 )
 
 func newServe() *cobra.Command {
@@ -63,6 +64,7 @@ func (e *signalError) Error() string { return "ended by signal: " + e.signal.Str
 type relay interface {
 	Serve(context.Context) error
 	SetPolicy(*session.Policy)
+	SetTrial(proxy.Trial)
 }
 
 // service is a running proxy with what belongs to it. Its fields are used by one goroutine, but for those that say otherwise.
@@ -74,6 +76,7 @@ type service struct {
 	running *config.Config // the settings that were read last
 	relay   relay
 	control *control
+	trials  *trial.Trials
 	admin   *admin.Server // nil when there is none
 
 	draining atomic.Bool // read by requests for /readyz
@@ -87,6 +90,9 @@ func newService(c *config.Config, log *zap.Logger, level zap.AtomicLevel) (*serv
 	}
 	policy, err := newPolicy(c)
 	if err != nil {
+		return nil, err
+	}
+	if _, err := trialOf(c); err != nil {
 		return nil, err
 	}
 	monitor, err := newMonitor(c)
@@ -125,6 +131,16 @@ func newService(c *config.Config, log *zap.Logger, level zap.AtomicLevel) (*serv
 	if err := server.Listen(); err != nil {
 		return nil, err
 	}
+	if s.trials, err = trial.New(log, trial.Options{
+		Dir: c.Trial.Dir, Guardrail: c.Trial.Guardrail,
+		Native:  func() bool { return s.control.Status().InForce == "native" },
+		Changed: func(running bool) { s.enforce(running) },
+	}); err != nil {
+		return nil, err
+	}
+	registry.MustRegister(s.trials.Collector())
+	s.enforce(s.trials.Running())
+	s.beginTrial(c)
 	adminAddress := "none"
 	if c.Admin.Address != "" {
 		s.admin = admin.New(log, admin.Options{
@@ -137,10 +153,12 @@ func newService(c *config.Config, log *zap.Logger, level zap.AtomicLevel) (*serv
 				return server.Ready(ctx)
 			},
 			Pages: map[string]func() any{
-				"/api/sessions": func() any { return append([]proxy.SessionInfo{}, server.Sessions()...) }, // none is [], not null
-				"/api/shapes":   func() any { return server.Shapes() },
-				"/api/advice":   func() any { return server.Advice() },
-				"/api/version":  func() any { return thisBuild() },
+				"/api/sessions":     func() any { return append([]proxy.SessionInfo{}, server.Sessions()...) }, // none is [], not null
+				"/api/shapes":       func() any { return server.Shapes() },
+				"/api/advice":       func() any { return server.Advice() },
+				"/api/version":      func() any { return thisBuild() },
+				"/api/trial":        func() any { return s.trials.Report() },
+				"/api/trial/export": func() any { return s.trials.Results() },
 				"/api/status": func() any {
 					return status{
 						Version: thisBuild().Version, Started: began, Uptime: time.Since(began).Seconds(), Draining: s.draining.Load(),
@@ -148,8 +166,13 @@ func newService(c *config.Config, log *zap.Logger, level zap.AtomicLevel) (*serv
 					}
 				},
 			},
-			Actions: map[string]admin.Action{"/api/strategy": s.control.switchTo},
-			Token:   token,
+			Actions: map[string]admin.Action{
+				"/api/strategy":     s.control.switchTo,
+				"/api/trial/start":  s.startTrial,
+				"/api/trial/change": s.changeTrial,
+				"/api/trial/stop":   s.stopTrial,
+			},
+			Token: token,
 		})
 		if err := s.admin.Listen(); err != nil {
 			return nil, err
@@ -188,6 +211,11 @@ const adminFarewell = time.Second
 func (s *service) run(signals <-chan os.Signal) error {
 	ctx, drain := context.WithCancel(context.Background())
 	defer drain()
+	defer func() {
+		if err := s.trials.Close(); err != nil {
+			s.log.Error("results of the trial not stored", zap.Error(err))
+		}
+	}()
 	ended := make(chan error, 1)
 	go func() { ended <- s.relay.Serve(ctx) }()
 	if s.admin != nil {
@@ -265,6 +293,9 @@ func (s *service) apply() (applied, waiting []string, err error) {
 	if err != nil {
 		return nil, nil, err
 	}
+	if _, err := trialOf(next); err != nil {
+		return nil, nil, err
+	}
 	token, err := next.AdminToken()
 	if err != nil {
 		return nil, nil, err
@@ -284,6 +315,8 @@ func (s *service) apply() (applied, waiting []string, err error) {
 			waiting = append(waiting, k.Name)
 		}
 	}
+	s.trials.SetGuardrail(next.Trial.Guardrail)
+	s.continueTrial(s.running, next)
 	s.running = next
 	return applied, waiting, nil
 }

@@ -14,8 +14,10 @@ import (
 	"go.uber.org/zap/zapcore"
 
 	"tmpproxy/config"
+	"tmpproxy/proxy"
 	"tmpproxy/rewrite"
 	"tmpproxy/session"
+	"tmpproxy/trial"
 )
 
 // configured returns the settings of these flags.
@@ -176,10 +178,12 @@ func TestLogger(t *testing.T) {
 // policies remembers what a reload put into force.
 type policies struct {
 	relay
-	list []*session.Policy
+	list   []*session.Policy
+	trials []bool
 }
 
 func (p *policies) SetPolicy(policy *session.Policy) { p.list = append(p.list, policy) }
+func (p *policies) SetTrial(t proxy.Trial)           { p.trials = append(p.trials, t != nil) }
 
 func TestApply(t *testing.T) {
 	var taken policies
@@ -188,6 +192,12 @@ func TestApply(t *testing.T) {
 	start := configured(t)
 	s := service{level: zap.NewAtomicLevel(), started: start, running: start, relay: &taken,
 		control: newControl(zap.NewNop(), &taken, &session.Policy{}, "innodb"), load: func() (*config.Config, error) { return next, fault }}
+	trials, err := trial.New(zap.NewNop(), trial.Options{Changed: func(running bool) { s.enforce(running) }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer trials.Close()
+	s.log, s.trials = zap.NewNop(), trials
 	for _, step := range []struct {
 		name             string
 		args             []string
@@ -204,7 +214,12 @@ func TestApply(t *testing.T) {
 		{"bodies without the account", []string{"--rewrite.strategy=keep", "--log.level=debug", "--rewrite.routines=scan", "--backend.monitor.user=m"}, nil, nil, nil, session.StrategyNative, zap.InfoLevel,
 			"rewrite.routines: scan needs the monitor account, which takes a restart"},
 		{"level, and the listener as it was", []string{"--rewrite.strategy=native", "--log.level=debug"}, nil, []string{"log.level"}, nil, session.StrategyNative, zap.DebugLevel, ""},
-		{"all as at the start", nil, nil, []string{"rewrite.strategy", "log.level"}, nil, session.StrategyInnoDB, zap.InfoLevel, ""},
+		{"a trial", []string{"--rewrite.strategy=keep", "--trial.arms=native,keep"}, nil, []string{"rewrite.strategy", "trial.arms", "log.level"}, nil, session.StrategyKeep, zap.InfoLevel, ""},
+		{"the trial goes on", []string{"--rewrite.strategy=keep", "--trial.arms=native,keep", "--log.level=warn"}, nil, []string{"log.level"}, nil, session.StrategyKeep, zap.WarnLevel, ""},
+		{"no such arm", []string{"--trial.arms=native,fast"}, nil, nil, nil, session.StrategyKeep, zap.WarnLevel, `trial.arms: arm "fast"`},
+		{"another trial", []string{"--rewrite.strategy=keep", "--trial.arms=native,innodb"}, nil, []string{"trial.arms", "log.level"}, nil, session.StrategyKeep, zap.InfoLevel, ""},
+		{"no trial", []string{"--rewrite.strategy=native"}, nil, []string{"rewrite.strategy", "trial.arms"}, nil, session.StrategyNative, zap.InfoLevel, ""},
+		{"all as at the start", nil, nil, []string{"rewrite.strategy"}, nil, session.StrategyInnoDB, zap.InfoLevel, ""},
 	} {
 		t.Run(step.name, func(t *testing.T) {
 			next, fault = configured(t, step.args...), step.fault
@@ -224,5 +239,8 @@ func TestApply(t *testing.T) {
 				t.Errorf("in force: strategy %v, level %v", last.Strategy, s.level.Level())
 			}
 		})
+	}
+	if want := []bool{true, false, true, false}; !slices.Equal(taken.trials, want) {
+		t.Errorf("trials in force: %v, want %v", taken.trials, want)
 	}
 }
