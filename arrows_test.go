@@ -29,7 +29,8 @@ var arrows = map[string][]string{
 	// Comparing is shared with the tests, and reads replies as they do.
 	"trial/compare": {"tests/rawclient"},
 	"trial/judge":   {"tests/rawclient", "trial/compare"},
-	"cmd/tmpproxy":  {"admin", "advice", "bench", "config", "proxy", "rewrite", "session", "trial", "wire"},
+	"trial/record":  {"rewrite", "wire"},
+	"cmd/tmpproxy":  {"admin", "advice", "bench", "config", "proxy", "rewrite", "session", "trial", "trial/record", "wire"},
 }
 
 // pure are packages that neither do I/O nor know the time, and neither log nor count: what they decide can be tested without

@@ -46,7 +46,8 @@ func TestREADMETables(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer trials.Close()
-	metrics := []string{"tmpproxy_build_info", "tmpproxy_config_reloads_total"} // the program's own
+	metrics := []string{"tmpproxy_build_info", "tmpproxy_config_reloads_total",
+		"tmpproxy_recording", "tmpproxy_recorded_sessions_total", "tmpproxy_recorded_records_total", "tmpproxy_recorded_bytes_total", "tmpproxy_recordings_dropped_total"} // the program's own
 	descriptions := make(chan *prometheus.Desc)
 	go func() {
 		defer close(descriptions)

@@ -55,6 +55,17 @@ type Config struct {
 		Assignment string   // random, user, schema or host
 		Guardrail  float64  // 0.2: an arm may take 1.2 times as long as the control
 	}
+	Record struct {
+		Enabled bool
+		File    string   // "" where nothing can be recorded
+		Users   []string // patterns; empty: all
+		Schemas []string // likewise
+		Hosts   []string // addresses, networks or patterns; empty: all
+		Share   int      // percent of sessions
+		Mask    bool
+		MaxSize int
+		MaxTime time.Duration
+	}
 	Admin struct {
 		Address   string // "" when there is none
 		Hosts     []string

@@ -104,6 +104,8 @@ func TestEverySource(t *testing.T) {
 		"rewrite.strategy": "keep", "rewrite.convert": "MEMORY", "rewrite.fidelity": "strict", "rewrite.routines": "scan", "rewrite.on_hazard": "native",
 		"rewrite.reset": "auto", "rewrite.on_rollback": "preserve", "rewrite.convert_select": "true", "rewrite.cache_like": "true",
 		"rewrite.max_statement": "128KiB", "rewrite.max_create": "8KiB", "rewrite.max_parked": "7", "rewrite.park_ttl": "1m", "rewrite.max_age": "2m",
+		"record.enabled": "true", "record.file": "/var/log/r.jsonl", "record.users": "shop,a*", "record.schemas": "s", "record.hosts": "10.0.0.0/8",
+		"record.share": "7", "record.mask": "true", "record.max_size": "1GiB", "record.max_time": "2h",
 		"admin.address": "none", "admin.hosts": "proxy.example,other", "admin.pprof": "true", "admin.token_file": token,
 		"trial.dir": "/var/lib/tmpproxy", "trial.name": "autumn", "trial.arms": "native,fast=innodb/auto*2", "trial.assignment": "user", "trial.guardrail": "0.5",
 		"log.level": "warn", "log.format": "console", "shutdown.grace": "0s",

@@ -71,6 +71,12 @@ var rules = []rule{
 		}
 		return ""
 	}},
+	{[]string{"record.enabled", "record.file"}, func(c *Config) string {
+		if c.Record.Enabled && c.Record.File == "" {
+			return "a recording needs a file"
+		}
+		return ""
+	}},
 	{[]string{"rewrite.max_create", "rewrite.max_statement"}, func(c *Config) string {
 		if c.Rewrite.MaxCreate > c.Rewrite.MaxStatement {
 			return fmt.Sprintf("%s can never be reached with %s", inBytes(c.Rewrite.MaxCreate), inBytes(c.Rewrite.MaxStatement))

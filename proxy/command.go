@@ -115,6 +115,7 @@ func (c *conversation) takeCommand(b []byte, now int64, out *output) int {
 	if c.answered != 0 {
 		c.thinks = now-c.answered >= thinkTime
 	}
+	c.record(b[:n])
 	if c.command == wire.ComSetOption && n > wire.HeaderSize+1 {
 		c.wantsMulti = b[wire.HeaderSize+1] == 0
 	}

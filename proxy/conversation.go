@@ -112,6 +112,7 @@ type conversation struct {
 	create   *rewrite.Create // result of the analysis on a worker
 	shape    string          // of the table that the client's command concerns
 	ourShape string          // of the table that our statement concerns
+	tap      tap             // for recordings
 	began    int64           // when the present command was taken up
 	asked    int64           // when the present statement of ours was sent
 	last     uint32          // MariaDB: the id of the last prepared statement
@@ -244,10 +245,12 @@ func (c *conversation) stream(b []byte, now int64, out *output) int {
 		return n
 	case c.upOpen && c.cmd == nil:
 		n, end := c.up.Skip(b)
+		c.recordMore(b[:n])
 		c.toBackend(b[:n], out)
 		if end {
 			c.upOpen = false
 			if c.phase == phaseTail {
+				c.recorded()
 				c.idle(out)
 			} else if c.command.Shape() == wire.ShapeNone {
 				c.next(&session.Outcome{Kind: session.OutcomeNone, Now: now}, now, out)
@@ -360,6 +363,7 @@ func (c *conversation) complete(now int64, out *output) {
 	}
 	if c.delivery != dropReply {
 		c.failed = r.Kind == wire.ResultErr
+		c.recordReply(&o, r.Params)
 	}
 	switch c.delivery {
 	case relayReply:
@@ -588,6 +592,7 @@ func (c *conversation) over(now int64, out *output) {
 		c.phase = phaseTail
 		return
 	}
+	c.recorded()
 	c.idle(out)
 }
 
@@ -605,6 +610,9 @@ func (c *conversation) inTransaction() bool { return c.status&wire.StatusInTrans
 func (c *conversation) becomeRaw(why string, out *output) {
 	c.phase = phaseRaw
 	c.unobserve()
+	if c.tap.recording != nil {
+		c.tap.recording.Lost()
+	}
 	c.sh.metrics.rawSession(why)
 	if c.delivery == holdReply {
 		c.toClient(c.held, out)

@@ -202,6 +202,7 @@ func (c *conversation) turn(p []byte, now int64, out *output) {
 			Ledger:    book{c.sh.ledger, c},
 		})
 		c.who.user, c.who.schema = h.login.User, h.login.Schema
+		c.tap.user, c.tap.collation = h.login.User, h.login.Collation
 		c.phase, c.hs, c.multi = phaseCommand, nil, c.caps.Has(wire.ClientMultiStatements)
 		c.idle(out)
 		if c.packed = newPacking(c.caps, h.login.ZstdLevel); c.packed == nil {
@@ -224,6 +225,7 @@ func (c *conversation) changedUser(o session.Outcome, payload []byte, now int64,
 		o.Code = e.Code
 	}
 	c.endAuth(out)
+	c.recordReply(&o, 0)
 	c.phase = phaseReply
 	c.next(&o, now, out)
 	c.resumeClient(now, out)

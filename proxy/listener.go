@@ -149,6 +149,7 @@ func (s *Server) admit(conn net.Conn, listener net.Addr) {
 	} else {
 		r.conversation = s.newConversation()
 		r.conversation.who.host = clientHost(conn)
+		r.conversation.tap.client = r.client
 	}
 	go s.connect(r, conn)
 }

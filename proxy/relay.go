@@ -170,6 +170,9 @@ func (r *relay) overflow(to side) {
 
 // gone is the last call: both connections are closed or given away.
 func (r *relay) gone() {
+	if r.conversation != nil {
+		r.conversation.recordEnd()
+	}
 	if r.handshaking {
 		r.loggedIn()
 	}

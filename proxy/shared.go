@@ -16,6 +16,7 @@ type shared struct {
 	cache    *rewrite.Cache
 	ledger   *ledger
 	observed *observed
+	recorder atomic.Pointer[Recorder] // nil: none
 	metrics  *metrics
 }
 

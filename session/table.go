@@ -97,6 +97,9 @@ func (m *Machine) Tables() []TableInfo {
 	return list
 }
 
+// Schema is the current one, as far as it is known.
+func (m *Machine) Schema() (name string, known bool) { return m.ctx.schema, m.schemaKnown }
+
 // Counts returns the numbers of live and of parked tables.
 func (m *Machine) Counts() (live, parked int) {
 	for _, t := range m.tables {

@@ -35,7 +35,7 @@ func ownCollectors(t *testing.T) []prometheus.Collector {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { trials.Close() })
-	return append(server.Collectors(), newReloads(prometheus.NewRegistry()), trials.Collector())
+	return append(append(server.Collectors(), newReloads(prometheus.NewRegistry()), trials.Collector()), new(recordings).collectors()...)
 }
 
 func TestMetricNames(t *testing.T) {

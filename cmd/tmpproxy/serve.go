@@ -77,6 +77,7 @@ type service struct {
 	relay   relay
 	control *control
 	trials  *trial.Trials
+	records *recordings
 	admin   *admin.Server // nil when there is none
 
 	draining atomic.Bool // read by requests for /readyz
@@ -123,10 +124,12 @@ func newService(c *config.Config, log *zap.Logger, level zap.AtomicLevel) (*serv
 		return nil, err
 	}
 	s := &service{log: log, level: level, started: c, running: c, relay: server, control: newControl(log, server, policy, c.Rewrite.Strategy)}
+	s.records = &recordings{log: log, server: server}
 	began := time.Now()
 	registry := newRegistry()
 	s.reloads = newReloads(registry)
 	registry.MustRegister(server.Collectors()...)
+	registry.MustRegister(s.records.collectors()...)
 
 	if err := server.Listen(); err != nil {
 		return nil, err
@@ -159,6 +162,7 @@ func newService(c *config.Config, log *zap.Logger, level zap.AtomicLevel) (*serv
 				"/api/version":      func() any { return thisBuild() },
 				"/api/trial":        func() any { return s.trials.Report() },
 				"/api/trial/export": func() any { return s.trials.Results() },
+				"/api/record":       func() any { return s.records.Status() },
 				"/api/status": func() any {
 					return status{
 						Version: thisBuild().Version, Started: began, Uptime: time.Since(began).Seconds(), Draining: s.draining.Load(),
@@ -171,6 +175,7 @@ func newService(c *config.Config, log *zap.Logger, level zap.AtomicLevel) (*serv
 				"/api/trial/start":  s.startTrial,
 				"/api/trial/change": s.changeTrial,
 				"/api/trial/stop":   s.stopTrial,
+				"/api/record":       s.records.act,
 			},
 			Token: token,
 		})
@@ -178,6 +183,9 @@ func newService(c *config.Config, log *zap.Logger, level zap.AtomicLevel) (*serv
 			return nil, err
 		}
 		adminAddress = s.admin.Addr().String()
+	}
+	if err := s.records.configure(c); err != nil {
+		return nil, err
 	}
 	for _, warning := range c.Warnings() {
 		log.Warn(warning)
@@ -230,6 +238,7 @@ func (s *service) run(signals <-chan os.Signal) error {
 	for {
 		select {
 		case err := <-ended:
+			s.records.close()
 			if s.admin != nil {
 				ctx, cancel := context.WithTimeout(context.Background(), adminFarewell)
 				defer cancel()
@@ -298,6 +307,9 @@ func (s *service) apply() (applied, waiting []string, err error) {
 	}
 	token, err := next.AdminToken()
 	if err != nil {
+		return nil, nil, err
+	}
+	if err := s.records.configure(next); err != nil {
 		return nil, nil, err
 	}
 	s.control.configure(policy, next.Rewrite.Strategy)

@@ -76,6 +76,11 @@ func TestPolicy(t *testing.T) {
 	}
 }
 
+// noRecorder takes no recorder.
+type noRecorder struct{}
+
+func (noRecorder) SetRecorder(proxy.Recorder) {}
+
 // TestWords compares the words that the configuration admits with those that are understood here.
 func TestWords(t *testing.T) {
 	for key, words := range map[string][]string{
@@ -190,7 +195,7 @@ func TestApply(t *testing.T) {
 	var next *config.Config
 	var fault error
 	start := configured(t)
-	s := service{level: zap.NewAtomicLevel(), started: start, running: start, relay: &taken,
+	s := service{level: zap.NewAtomicLevel(), started: start, running: start, relay: &taken, records: &recordings{log: zap.NewNop(), server: noRecorder{}},
 		control: newControl(zap.NewNop(), &taken, &session.Policy{}, "innodb"), load: func() (*config.Config, error) { return next, fault }}
 	trials, err := trial.New(zap.NewNop(), trial.Options{Changed: func(running bool) { s.enforce(running) }})
 	if err != nil {
