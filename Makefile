@@ -4,7 +4,7 @@
 # make suite    the same, its C API test, and all its table definitions, as they are and converted
 # make test-long  the same with all files of the suite, and all drivers, for hours
 # make drivers  drivers of eight languages and command-line programs, directly and through the proxy (make test runs three of them)
-# make servers  only obtains these servers; they are kept in ~/.cache/tmpproxy/servers (TMPPROXY_SERVERS_DIR)
+# make servers  only obtains these servers, and what else the tests need; they are kept in ~/.cache/tmpproxy/servers (TMPPROXY_SERVERS_DIR)
 # make sequences  made-up sequences of statements, directly and through the proxy, the same each time: SEQUENCES (1500) for each
 #               STRATEGY and SERVER of make fuzz
 # make fuzz     made-up sequences of statements, directly and through the proxy, until DURATION (60s) is over for each
@@ -18,8 +18,8 @@ SHELL := /bin/bash
 GO ?= go
 SERVERS := mysql mariadb mariadb-11.8 mariadb-10.5
 PEERS := haproxy mysqlrouter
-# Interpreters with their drivers.
-CLIENTS := drivers
+# Interpreters with their drivers; a browser for the dashboard.
+CLIENTS := drivers chromium
 FUZZ_STRATEGIES := keep,innodb
 FUZZ_SERVERS := mysql,mariadb
 SEQUENCES ?= 1500

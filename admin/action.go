@@ -45,6 +45,24 @@ func (s *Server) SetToken(token string) {
 	s.token.Store(&sum)
 }
 
+// What changing something takes, as Changes says.
+const (
+	ChangesFree    = "free"    // nothing: the listener is a unix socket
+	ChangesToken   = "token"   // the token
+	ChangesRefused = "refused" // it is not possible
+)
+
+// Changes says what changing something takes at present. Safe for concurrent use.
+func (s *Server) Changes() string {
+	switch {
+	case s.options.Network == "unix":
+		return ChangesFree
+	case s.token.Load() != nil:
+		return ChangesToken
+	}
+	return ChangesRefused
+}
+
 // act answers a POST to an Action's path.
 func (s *Server) act(w http.ResponseWriter, r *http.Request, action Action) {
 	refuse := func(status int, format string, args ...any) {

@@ -160,13 +160,25 @@ func TestSetToken(t *testing.T) {
 	calls := 0
 	s := New(zaptest.NewLogger(t), acting(&calls))
 	for _, step := range []struct {
-		token  string
-		status int
-	}{{testToken, 200}, {"another-token-altogether", 401}, {"", 403}, {testToken, 200}} {
+		token   string
+		status  int
+		changes string
+	}{{testToken, 200, "token"}, {"another-token-altogether", 401, "token"}, {"", 403, "refused"}, {testToken, 200, "token"}} {
 		s.SetToken(step.token)
+		if got := s.Changes(); got != step.changes {
+			t.Errorf("with %q: changes are %s", step.token, got)
+		}
 		if w := post(s, func(*http.Request) {}); w.Code != step.status {
 			t.Errorf("with %q: %d, want %d", step.token, w.Code, step.status)
 		}
+	}
+}
+
+func TestChangesFree(t *testing.T) {
+	o := options()
+	o.Network, o.Address = "unix", "/run/x.sock"
+	if got := New(zaptest.NewLogger(t), o).Changes(); got != "free" {
+		t.Errorf("got %s", got)
 	}
 }
 

@@ -1,5 +1,6 @@
-// Package admin serves what an operator asks about a running proxy over HTTP: metrics, health, and lists as JSON; and takes what the
-// operator wants changed.
+// Package admin serves what an operator asks about a running proxy over HTTP: metrics, health, lists as JSON, and a page that shows
+// them; and takes what the operator wants changed. The page, in folder dashboard, is plain HTML, CSS and JavaScript as it is served;
+// it asks for the JSON that others can ask for as well.
 //
 // GET and HEAD change nothing and are answered to everybody. POST is answered on the paths of Options.Actions only, to who has the
 // token, or on a unix socket, whose file's permissions say who may. There is no TLS; the address belongs on the loopback interface or
@@ -138,6 +139,8 @@ func (s *Server) handler() http.Handler {
 		}
 		say(w, http.StatusOK, "ok")
 	})
+	mux.HandleFunc("GET /{$}", serveDashboard)
+	mux.HandleFunc("GET /dashboard/", serveDashboard)
 	for path, page := range s.options.Pages {
 		mux.HandleFunc("GET "+path, func(w http.ResponseWriter, _ *http.Request) { s.answer(w, http.StatusOK, page()) })
 	}

@@ -52,7 +52,7 @@ func (c *control) change(f func()) strategyStatus {
 	f()
 	p := *c.policy
 	if c.native {
-		p.Strategy, p.Observe = session.StrategyNative, nil
+		p.Strategy, p.Measure, p.Observe = session.StrategyNative, false, nil
 	}
 	c.relay.SetPolicy(&p)
 	if c.status().InForce != before {

@@ -19,7 +19,7 @@ import (
 
 func TestControl(t *testing.T) {
 	var taken policies
-	first := &session.Policy{Strategy: session.StrategyInnoDB, MaxParked: 1}
+	first := &session.Policy{Strategy: session.StrategyInnoDB, MaxParked: 1, Measure: true, Observe: &session.Policy{}}
 	c := newControl(zap.NewNop(), &taken, first, "innodb")
 	clock := time.Unix(1000, 0)
 	c.now, c.since = func() time.Time { return clock }, clock
@@ -52,14 +52,14 @@ func TestControl(t *testing.T) {
 		if (err != nil) != (step.fault != "") || err != nil && !strings.Contains(err.Error(), step.fault) {
 			t.Errorf("%s: %v", step.name, err)
 		}
-		if p := taken.list[len(taken.list)-1]; p.Strategy != step.strategy || p.MaxParked != step.parked {
+		if p := taken.list[len(taken.list)-1]; p.Strategy != step.strategy || p.MaxParked != step.parked || step.status.Switched && (p.Measure || p.Observe != nil) {
 			t.Errorf("%s: in force is %+v", step.name, p)
 		}
 		if got := c.Status(); got != step.status {
 			t.Errorf("%s: %+v, want %+v", step.name, got, step.status)
 		}
 	}
-	if first.Strategy != session.StrategyInnoDB {
+	if first.Strategy != session.StrategyInnoDB || !first.Measure || first.Observe == nil {
 		t.Error("a policy that sessions may be reading was changed")
 	}
 }

@@ -166,7 +166,7 @@ func newService(c *config.Config, log *zap.Logger, level zap.AtomicLevel) (*serv
 				"/api/status": func() any {
 					return status{
 						Version: thisBuild().Version, Started: began, Uptime: time.Since(began).Seconds(), Draining: s.draining.Load(),
-						Sessions: len(server.Sessions()), Strategy: s.control.Status(), Totals: total(server.Shapes()),
+						Sessions: len(server.Sessions()), Strategy: s.control.Status(), Changes: s.admin.Changes(), Totals: total(server.Shapes()),
 					}
 				},
 			},

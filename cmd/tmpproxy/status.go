@@ -14,7 +14,8 @@ type status struct {
 	Draining bool           `json:"draining"` // a first signal has come
 	Sessions int            `json:"sessions"`
 	Strategy strategyStatus `json:"strategy"`
-	Totals   totals         `json:"totals"` // of all shapes, since the process began
+	Changes  string         `json:"changes"` // what they take: see admin.Server.Changes
+	Totals   totals         `json:"totals"`  // of all shapes, since the process began
 }
 
 // totals sum up the shapes.

@@ -34,7 +34,9 @@ const (
 
 	MySQLTestsuite Kind = "mysql-testsuite" // MySQL 9.7 with its regression tests beside it
 
-	Drivers Kind = "drivers" // no server: interpreters with their drivers, only to be obtained
+	// No servers, only to be obtained.
+	Drivers  Kind = "drivers"  // interpreters with their drivers
+	Chromium Kind = "chromium" // a browser without a window
 )
 
 // Other proxies, to compare with. Only Obtain takes them.

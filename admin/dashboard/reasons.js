@@ -1,0 +1,67 @@
+// Why a CREATE is left to the server, by the label that the proxy counts it under; and what a hazard is.
+
+export const fallbacks = {
+  parse: 'the statement is not understood',
+  parse_warning: 'the statement is not understood without doubt',
+  verify: 'the converted statement might mean something else',
+  too_long: 'the statement is too long',
+  executable_comment: 'it holds an executable comment',
+  hint: 'it carries the hint to leave it alone',
+  set_statement: 'it begins with SET STATEMENT',
+  multi: 'several statements in one',
+  quotes: 'double quotes whose meaning is not certain',
+  name: 'the name is not plain ASCII',
+  as_select: 'made AS SELECT',
+  like: 'made by LIKE',
+  or_replace: 'CREATE OR REPLACE',
+  partition: 'partitions',
+  engine: 'an engine that is not cached',
+  myisam: 'MyISAM, which MySQL empties slowly',
+  aria_auto_increment: 'Aria with AUTO_INCREMENT',
+  option: 'a table option that is not known to be harmless',
+  auto_increment_start: 'AUTO_INCREMENT begins above 1',
+  union: 'UNION',
+  insert_method: 'INSERT_METHOD',
+  connection: 'CONNECTION',
+  data_directory: 'DATA or INDEX DIRECTORY',
+  tablespace: 'a tablespace',
+  sequence: 'a column takes values from a sequence',
+  foreign_key: 'a foreign key',
+  innodb_row_format: 'a row format that InnoDB refuses',
+  innodb_key_block_size: 'KEY_BLOCK_SIZE',
+  innodb_auto_increment: 'InnoDB wants AUTO_INCREMENT first in a key',
+  innodb_fulltext: 'a full-text index',
+  innodb_key_length: 'a key that may be too long for InnoDB',
+  memory_refuses: 'MEMORY would refuse it, InnoDB would not',
+  charset: 'a character set that hides signs',
+  schema_unknown: 'the current schema is not known',
+  invisible_primary_key: 'the server adds an invisible primary key',
+  default_engine: 'the session has set another default engine',
+  unseen: 'the statement was not seen whole',
+  prepared: 'a prepared statement that is not seen through',
+  session: 'the session is left alone',
+  read_only: 'in a read-only transaction, or in XA',
+  strict: 'fidelity is strict',
+  shape_native: 'left alone for now: it did not pay, or a hazard blocks it',
+  name_native: 'a table or view of that name exists',
+  routine: 'a routine or trigger mentions the name',
+  routines: 'the server has routines or triggers',
+  lock_tables: 'under LOCK TABLES',
+  one_shot: 'a SET TRANSACTION is pending',
+  exists: 'the client has such a table already',
+  tables: 'too many tables in the session',
+  refused: 'the server refused the converted statement',
+  shadow: 'the server refused its copy for rollbacks',
+};
+
+export const hazards = {
+  rollback: 'rows vanished on ROLLBACK',
+  deadlock: 'a deadlock took rows away',
+  statement_error: 'a failed statement left no partial rows',
+  not_preserved: 'rows could not be preserved',
+};
+
+// worded turns counts by label into words, the most frequent first.
+export function worded(counts, words) {
+  return Object.entries(counts ?? {}).sort((a, b) => b[1] - a[1]).map(([label, n]) => [words[label] ?? label.replaceAll('_', ' '), n]);
+}
