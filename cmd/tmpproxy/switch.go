@@ -15,6 +15,7 @@ func newSwitch() *cobra.Command {
 		Long: `switch tells the running proxy at admin.address, with the token of admin.token_file, to leave every next cycle of every
 session to the server (native), or to do what its settings say again (configured). No connection is dropped. The switch
 holds until it is switched back or the proxy is started anew; a SIGHUP does not undo it.`,
+		ValidArgs: []cobra.Completion{"native", "configured"},
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) != 1 || args[0] != "native" && args[0] != "configured" {
 				return &usageError{errors.New("switch native, or switch configured")}
