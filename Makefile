@@ -9,6 +9,10 @@
 #               STRATEGY and SERVER of make fuzz
 # make fuzz     made-up sequences of statements, directly and through the proxy, until DURATION (60s) is over for each
 #               STRATEGY (keep,innodb) and SERVER (mysql,mariadb; also mysql-nobinlog, mariadb-binlog, mariadb-11.8, mariadb-10.5)
+# make deb      the Debian package, in dist/; VERSION=1.2.3 (what git describes otherwise)
+# make image    the container image tmpproxy, by docker, podman or buildah (IMAGE_BUILDER="docker build")
+# make deploy-check  what lies in deploy/ is looked at by the programs that will read it: the package is installed into a folder,
+#               the program runs in an empty root, unit, manifests, alert rules and dashboard are checked (part of make test)
 # make demo     shows what the proxy changes on this machine, then goes on until Ctrl-C;
 #               DURATION=20s how long to measure, NONINTERACTIVE=1 end then, SERVER=auto|mysql|mariadb
 # make bench    measures what the proxy gains and costs, for about an hour, into bench.txt, bench.json and bench.html;
@@ -23,19 +27,23 @@ CLIENTS := drivers chromium
 FUZZ_STRATEGIES := keep,innodb
 FUZZ_SERVERS := mysql,mariadb
 SEQUENCES ?= 1500
+VERSION ?= $(or $(shell git describe --tags --match 'v[0-9]*' 2>/dev/null | sed 's/^v//; s/-/+/g'),0+$(or $(shell git log -1 --format=%cd.%h --date=format:%Y%m%d 2>/dev/null),unknown))
+MAINTAINER ?= The tmpproxy authors <tmpproxy@localhost>
 
-.PHONY: build test test-long check pure real sequences servers fuzz demo suite suite-short bench drivers
+.PHONY: build test test-long check pure real sequences servers fuzz demo suite suite-short bench drivers \
+	dist deb image deploy-check
 
 build:
 	$(GO) build -o tmpproxy ./cmd/tmpproxy
 
-test: check pure real suite-short sequences
+test: check pure deploy-check real suite-short sequences
 
 check:
 	@unformatted=$$(gofmt -l .); [ -z "$$unformatted" ] || { echo "gofmt: $$unformatted"; exit 1; }
 	$(GO) vet ./...
 	$(GO) vet -tags realserver ./tests/...
 	$(GO) vet -tags 'realserver suite' ./tests/...
+	$(GO) -C deploy/checks vet ./...
 
 # No tags: nothing here needs a server. The simulated trials are too many for the race detector.
 pure:
@@ -70,6 +78,29 @@ test-long: drivers
 
 drivers:
 	$(GO) test -count=1 -tags realserver -timeout 60m -v ./tests/drivers -drivers.all
+
+# The program for other machines, and what is packed with it.
+dist:
+	@mkdir -p dist/completions
+	CGO_ENABLED=0 $(GO) build -trimpath -buildvcs=false -ldflags '-s -w -X main.version=$(VERSION)' -o dist/tmpproxy ./cmd/tmpproxy
+	@dist/tmpproxy man | gzip -9n >dist/tmpproxy.1.gz
+	@for shell in bash zsh fish; do dist/tmpproxy completion $$shell >dist/completions/tmpproxy.$$shell || exit 1; done
+	@deploy/copyright.sh >dist/copyright
+
+deb: dist
+	@$(GO) -C deploy/checks build -o ../../dist/nfpm github.com/goreleaser/nfpm/v2/cmd/nfpm
+	@rm -f dist/*.deb
+	ARCH=$$($(GO) env GOARCH) VERSION='$(VERSION)' MAINTAINER='$(MAINTAINER)' \
+		SOURCE_DATE_EPOCH=$${SOURCE_DATE_EPOCH:-$$(git log -1 --format=%ct 2>/dev/null || date +%s)} \
+		dist/nfpm package --config deploy/deb/nfpm.yaml --packager deb --target dist/
+
+IMAGE_BUILDER ?= $(shell if docker info >/dev/null 2>&1; then echo docker build; elif command -v podman >/dev/null; then echo podman build; \
+	else echo buildah build; fi)
+image: dist
+	$(IMAGE_BUILDER) -f deploy/Dockerfile.prebuilt -t tmpproxy -t tmpproxy:$(subst +,-,$(VERSION)) .
+
+deploy-check: deb
+	VERSION='$(VERSION)' $(GO) -C deploy/checks test -count=1 ./...
 
 demo:
 	@$(GO) run ./tests/demo -duration=$(or $(DURATION),20s) -server=$(or $(SERVER),auto)$(if $(NONINTERACTIVE), -noninteractive)

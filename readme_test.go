@@ -6,12 +6,7 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/prometheus/client_golang/prometheus"
-	"go.uber.org/zap"
-
 	"tmpproxy/config"
-	"tmpproxy/proxy"
-	"tmpproxy/trial"
 )
 
 // The README's tables name exactly the settings and the metrics that there are.
@@ -37,26 +32,9 @@ func TestREADMETables(t *testing.T) {
 		t.Errorf("settings in the README\n%q\nsettings that there are\n%q", got, keys)
 	}
 
-	s, err := proxy.NewServer(zap.NewNop(), proxy.Options{Listen: []string{"127.0.0.1:0"}, Backend: "127.0.0.1:1"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	trials, err := trial.New(zap.NewNop(), trial.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer trials.Close()
-	metrics := []string{"tmpproxy_build_info", "tmpproxy_config_reloads_total",
-		"tmpproxy_recording", "tmpproxy_recorded_sessions_total", "tmpproxy_recorded_records_total", "tmpproxy_recorded_bytes_total", "tmpproxy_recordings_dropped_total"} // the program's own
-	descriptions := make(chan *prometheus.Desc)
-	go func() {
-		defer close(descriptions)
-		for _, c := range append(s.Collectors(), trials.Collector()) {
-			c.Describe(descriptions)
-		}
-	}()
-	for d := range descriptions {
-		metrics = append(metrics, regexp.MustCompile(`fqName: "([^"]+)"`).FindStringSubmatch(d.String())[1])
+	var metrics []string
+	for _, m := range metricsOfOurs(t) {
+		metrics = append(metrics, m.name)
 	}
 	slices.Sort(metrics)
 	metrics = slices.Compact(metrics)

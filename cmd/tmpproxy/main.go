@@ -73,7 +73,7 @@ Exit codes: 0 all is well, 1 run time, 2 usage or configuration, 130 ended by SI
 	}
 	root.CompletionOptions.HiddenDefaultCmd = true
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return &usageError{err} })
-	root.AddCommand(newServe(), newAdvise(), newSwitch(), newTrial(), newRecord(), newCheck(), newBench(), newVersion(), newMan())
+	root.AddCommand(newServe(), newAdvise(), newSwitch(), newTrial(), newRecord(), newCheck(), newBench(), newVersion(), newMan(), newReady())
 	return root
 }
 

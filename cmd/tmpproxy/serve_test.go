@@ -136,6 +136,9 @@ func TestServeAdmin(t *testing.T) {
 			t.Errorf("%s: %d, lacks %q\n%s", path, status, want, body)
 		}
 	}
+	if code, stdout, stderr := told(t, "ready", "--admin.address="+s.admin); code != exitOK || stdout != "" || stderr != "" {
+		t.Errorf("ready: %d %s %s", code, stdout, stderr)
+	}
 	if status, _ := s.get("/debug/pprof/"); status != 404 {
 		t.Errorf("profiles without being asked for: %d", status)
 	}
@@ -172,6 +175,9 @@ func TestServeNotReady(t *testing.T) {
 	}
 	if status, _ := s.get("/healthz"); status != 200 {
 		t.Errorf("not alive without a backend: %d", status)
+	}
+	if code, stdout, stderr := told(t, "ready", "--admin.address="+s.admin); code != exitRun || stdout != "" || !strings.Contains(stderr, address) {
+		t.Errorf("ready: %d %s %s", code, stdout, stderr)
 	}
 }
 

@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
-# Obtains a MySQL or MariaDB server, another proxy to compare with, interpreters with their MySQL drivers, or a browser, without
-# touching the system: Debian's packages and all their libraries are downloaded and unpacked into a folder of their own and run through
-# the loader that lies there.
+# Obtains a MySQL or MariaDB server, another proxy to compare with, interpreters with their MySQL drivers, a browser, or
+# Prometheus' checker of rules, without touching the system: Debian's packages and all their libraries are downloaded and unpacked
+# into a folder of their own and run through the loader that lies there.
 #
-#   obtain.sh mysql|mysql-testsuite|mariadb|mariadb-11.8|mariadb-10.5|haproxy|mysqlrouter|drivers|chromium [DIR]
+#   obtain.sh mysql|mysql-testsuite|mariadb|mariadb-11.8|mariadb-10.5|haproxy|mysqlrouter|drivers|chromium|prometheus [DIR]
 #
 # DIR (default $TMPPROXY_SERVERS_DIR, else ${XDG_CACHE_HOME:-$HOME/.cache}/tmpproxy/servers) holds one folder per server.
 # That folder's path is the only line on standard output; progress goes to standard error. In it:
@@ -13,6 +13,7 @@
 #   bin/mariadbd, bin/mariadb                        (mariadb; also under their mysql names)
 #   bin/haproxy                                      (haproxy)
 #   bin/mysqlrouter, plugins                         (mysqlrouter; its plugin_folder is plugins)
+#   bin/promtool                                     (prometheus)
 #   bin/initialize DATADIR                           makes a data directory whose root has no password (servers)
 #   VERSION                                          the program's own --version line
 # drivers and chromium have none of these but VERSION, which lists packages and their versions, one a line: their programs lie where
@@ -34,6 +35,8 @@ mariadb-11.8) suite=trixie packages="mariadb-server-core mariadb-client-core" al
 mariadb-10.5) suite=bullseye packages="mariadb-server-core-10.5 mariadb-client-core-10.5" alone=mariadb-server-10.5 ;;
 haproxy) suite=trixie packages=haproxy alone= ;;
 mysqlrouter) suite=sid packages=mysql-router alone= ;;
+# Its checker needs no other package but the C library.
+prometheus) suite=bookworm packages=libc6 alone=prometheus ;;
 drivers)
   suite=bookworm alone=
   packages="php-cli php-mysql python3 python3-mysqldb python3-pymysql python3-pyodbc odbc-mariadb perl libdbd-mysql-perl"
@@ -41,7 +44,7 @@ drivers)
   packages="$packages mariadb-client sysbench"
   ;;
 chromium) suite=bookworm packages="chromium-headless-shell fonts-dejavu-core" alone= ;;
-*) fail "usage: obtain.sh mysql|mysql-testsuite|mariadb|mariadb-11.8|mariadb-10.5|haproxy|mysqlrouter|drivers|chromium [DIR]" ;;
+*) fail "usage: obtain.sh mysql|mysql-testsuite|mariadb|mariadb-11.8|mariadb-10.5|haproxy|mysqlrouter|drivers|chromium|prometheus [DIR]" ;;
 esac
 servers=${2:-${TMPPROXY_SERVERS_DIR:-${XDG_CACHE_HOME:-${HOME:?HOME is not set}/.cache}/tmpproxy/servers}}
 for program in apt-get apt-config dpkg flock; do
@@ -191,6 +194,10 @@ case $kind in
 haproxy)
   wrapper haproxy usr/sbin/haproxy "" ""
   program=haproxy
+  ;;
+prometheus)
+  wrapper promtool usr/bin/promtool "" ""
+  program=promtool
   ;;
 mysqlrouter)
   wrapper mysqlrouter usr/bin/mysqlrouter "" ""
