@@ -59,10 +59,10 @@ func metricsOfOurs(t *testing.T) []metric {
 	found := append(described(append(s.Collectors(), trials.Collector())...),
 		metric{"tmpproxy_build_info", []string{"go", "version"}}, metric{"tmpproxy_config_reloads_total", []string{"result"}})
 	for _, name := range []string{"tmpproxy_recording", "tmpproxy_recorded_sessions_total", "tmpproxy_recorded_records_total",
-		"tmpproxy_recorded_bytes_total", "tmpproxy_recordings_dropped_total"} {
+		"tmpproxy_recorded_bytes_total"} {
 		found = append(found, metric{name: name})
 	}
-	return found
+	return append(found, metric{"tmpproxy_recordings_dropped_total", []string{"reason"}})
 }
 
 // expressions are a file's texts in PromQL.
