@@ -35,6 +35,7 @@ type Counts struct {
 	Deadlocks    int64 `json:"deadlocks"`     // of these, those with a deadlock behind writes
 	FailedWrites int64 `json:"failed_writes"` // of these, those with an error in a statement that may write several rows
 	Names        int64 `json:"names"`         // different ones; beyond a bound those that came back count again
+	Commits      int64 `json:"commits"`       // statements outside transactions that write rows of it
 	Rows         int64 `json:"rows"`          // inserted, by the OK packets
 	MostRows     int64 `json:"most_rows"`     // in one cycle
 
@@ -62,8 +63,15 @@ type Counts struct {
 
 // Assumptions are what the figures rest on besides the counts.
 type Assumptions struct {
-	Hop float64 `json:"hop"` // seconds by which the proxy makes one statement slower, whoever answers it; 0: not known
+	Hop   float64 `json:"hop"`    // seconds by which the proxy makes one statement slower, whoever answers it; 0: not known
+	HopBy string  `json:"hop_by"` // ByStatements or ByEcho
 }
+
+// How Assumptions.Hop was found.
+const (
+	ByStatements = "statements" // with statements of the monitor account, directly and through the proxy
+	ByEcho       = "echo"       // with bytes over loopback, and a factor
+)
 
 // Estimate is what a strategy would gain, in seconds that clients wait less. Negative: they wait longer.
 type Estimate struct {
@@ -83,7 +91,7 @@ type Advice struct {
 	BreakEven  float64   `json:"break_even"`          // statements per cycle up to which it gains, with the better strategy; 0: it never does
 	AsKept     *Estimate `json:"as_kept,omitempty"`   // strategy keep; nil: not possible
 	AsInnoDB   *Estimate `json:"as_innodb,omitempty"` // strategy innodb, but for what InnoDB does to the statements between; nil: not possible, or the same
-	Choice     string    `json:"choice"`              // keep, innodb, none, or unknown: too little was seen
+	Choice     string    `json:"choice"`              // keep, innodb, trial: only a trial can tell, none, or unknown: too little was seen
 	Sentence   string    `json:"sentence"`            // in plain words
 }
 

@@ -88,9 +88,12 @@ func (r *Report) sentence() string {
 
 func (r *Report) notes() []string {
 	hop := "What the proxy itself costs could not be measured and is not counted."
-	if r.Assumptions.Hop > 0 {
-		hop = fmt.Sprintf("Each statement is taken to be %s slower through the proxy: measured just now between processes' sockets on this machine, "+
-			"without the work that a busy machine adds.", duration(r.Assumptions.Hop))
+	switch r.Assumptions.HopBy {
+	case ByStatements:
+		hop = fmt.Sprintf("Each statement is taken to be %s slower through the proxy, as statements of the monitor account were just now.", duration(r.Assumptions.Hop))
+	case ByEcho:
+		hop = fmt.Sprintf("Each statement is taken to be %s slower through the proxy: an estimate from how long bytes took just now over loopback. "+
+			"With a monitor account (backend.monitor.user) it is measured.", duration(r.Assumptions.Hop))
 	}
 	list := []string{
 		hop,

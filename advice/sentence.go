@@ -11,6 +11,7 @@ const (
 	none    = "none"
 	keep    = "keep"
 	innodb  = "innodb"
+	trial   = "trial"
 	unknown = "unknown"
 )
 
@@ -98,10 +99,13 @@ func (v *Advice) reason() (facts []string, choice, because string) {
 		return facts, innodb, "innodb only with on_rollback: preserve, or leave it; " + gain
 	case hazards > 0:
 		return facts, none, "only innodb could cache it, and it would show: leave it; " + gain
+	case kept:
+		return facts, keep, "keep, or innodb if a trial shows that it gains more; " + v.gain(v.AsKept, gain, best)
+	case c.Commits > 0:
+		return facts, trial, fmt.Sprintf("only innodb could cache it, and would commit %s writes per cycle outside transactions, which may cost more than it saves: "+
+			"only a trial can tell; %s without that", number(per(float64(c.Commits), c.Cycles)), gain)
 	case c.Unordered > 0:
 		return facts, innodb, "innodb, if nothing relies on the order of rows; " + gain
-	case best == v.AsKept:
-		return facts, keep, "keep, or innodb if a trial shows that it gains more; " + gain
 	}
 	return facts, innodb, "innodb; " + gain
 }

@@ -138,7 +138,7 @@ func (o *observed) Counts() []advice.Counts {
 		c := advice.Counts{
 			Shape: s.Shape, Server: "MySQL", Engine: engineNames[s.Engine], Keep: s.Keep.String(),
 			Sessions: s.Sessions, Cycles: s.Cycles, Undropped: s.Undropped, Transactions: s.Transactions, Unordered: s.Unordered,
-			RolledBack: s.RolledBack, Deadlocks: s.Deadlocks, FailedWrites: s.Failed, Names: s.newNames, Rows: s.Rows, MostRows: s.MostRows,
+			RolledBack: s.RolledBack, Deadlocks: s.Deadlocks, FailedWrites: s.Failed, Names: s.newNames, Commits: s.Commits, Rows: s.Rows, MostRows: s.MostRows,
 			Create: took(s.Create), Drop: took(s.Drop), Spare: took(s.Spare), Use: took(s.Use), Busy: took(s.Busy), Share: s.Share,
 			Reuses: i.Reuses, Answered: took(s.Answered), Emptied: took(s.Emptied), Resets: s.Resets, Checks: s.Checks, Replays: i.Replays,
 			Settles: maps.Clone(s.settles), Fallbacks: i.Fallbacks, Taints: maps.Clone(s.taints), Churned: i.Native, Gaps: s.Gaps[:],
@@ -163,11 +163,11 @@ func took(t session.Took) advice.Took {
 	return advice.Took{Count: t.Count, Seconds: float64(t.Nanos) / float64(time.Second)}
 }
 
-// Advice says what caching would gain, by what was observed. It measures what the proxy itself costs, which takes some milliseconds.
+// Advice says what caching would gain, by what was observed. It measures what the proxy itself costs, which takes some tenths of a second.
 // Safe for concurrent use.
 func (s *Server) Advice() advice.Report {
 	o := s.shared.observed
-	r := advice.Report{Observing: s.shared.policy.Load().Observe != nil, Assumptions: advice.Assumptions{Hop: s.hop.measure(s.options.Driver)}}
+	r := advice.Report{Observing: s.shared.policy.Load().Observe != nil, Assumptions: s.hop.measure(s.options.Driver, s.options.Monitor)}
 	counts := o.Counts()
 	o.mu.Lock()
 	r.Sessions, r.Busy, r.Unread = o.all.Sessions, took(o.all.Busy), maps.Clone(o.unread)

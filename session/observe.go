@@ -56,6 +56,7 @@ type Observation struct {
 	RolledBack   int64 // of these, those with a ROLLBACK of rows that were written, which InnoDB would take back
 	Deadlocks    int64 // of these, those with a deadlock behind writes
 	Failed       int64 // of these, those with an error in a statement that may write several rows
+	Commits      int64 // statements outside transactions that write rows of it, each of which InnoDB would commit
 	Rows         int64 // that OK packets said were inserted
 	MostRows     int64 // in one cycle
 
@@ -130,6 +131,7 @@ type observed struct {
 	rows        int64
 	named       bool // by the command in progress
 	inserted    bool // which inserts rows into it
+	writes      bool // or writes or deletes some
 	transaction bool
 	unordered   bool
 	rolledBack  bool
@@ -264,6 +266,9 @@ func (o *Observer) read(ev *Event) {
 		case rewrite.VerbInsert, rewrite.VerbReplace, rewrite.VerbLoad:
 			n, ok := rewrite.Inserts(text, o.dry.mode())
 			t.inserted = ok && string(n.Name) == t.key.Name && (len(n.Schema) == 0 || string(n.Schema) == t.key.Schema)
+			t.writes = t.inserted
+		case rewrite.VerbUpdate, rewrite.VerbDelete:
+			t.writes = true
 		}
 	}
 }
@@ -392,7 +397,10 @@ func (o *Observer) account(out *Outcome, took int64, inTransaction bool) {
 		if t.inserted && ok {
 			t.rows += int64(min(out.Affected, 1<<40))
 		}
-		t.named, t.inserted = false, false
+		if t.writes && ok && !inTransaction {
+			s.Commits++
+		}
+		t.named, t.inserted, t.writes = false, false, false
 	}
 }
 
@@ -588,6 +596,7 @@ func (o *Observation) Add(p *Observation) {
 	o.RolledBack += p.RolledBack
 	o.Deadlocks += p.Deadlocks
 	o.Failed += p.Failed
+	o.Commits += p.Commits
 	o.Rows += p.Rows
 	o.MostRows = max(o.MostRows, p.MostRows)
 	o.Create.Add(p.Create)

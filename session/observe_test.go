@@ -145,7 +145,7 @@ func TestObserver(t *testing.T) {
 		"plain": {
 			cycle: []string{createT, "rows=3 INSERT INTO t VALUES (1), (2), (3)", "SELECT * FROM t ORDER BY a", "SELECT 1", dropT},
 			want: counts{"cycles": 10, "rows": 30, "most": 3, "creates": 10, "drops": 10, "uses": 20, "busy": 50, "answered": 17, "resets": 9, "gaps": 8,
-				"sessions": 1},
+				"sessions": 1, "commits": 10},
 			notes: map[NoteKind]int{NoteReuse: 8, NotePark: 9, NoteSettle: 0, NoteFallback: 0},
 		},
 		"one cycle in each session": {
@@ -159,7 +159,7 @@ func TestObserver(t *testing.T) {
 		},
 		"in transactions": {
 			cycle: []string{"BEGIN", createT, "INSERT INTO t VALUES (1)", dropT, "COMMIT"},
-			want:  counts{"cycles": 10, "transactions": 10, "answered": 17, "resets": 9, "gaps": 8},
+			want:  counts{"cycles": 10, "transactions": 10, "answered": 17, "resets": 9, "gaps": 8, "commits": 0},
 		},
 		"autocommit off, as RelStorage": {
 			first: []string{"SET autocommit = 0"},
@@ -223,6 +223,11 @@ func TestObserver(t *testing.T) {
 			want:  counts{"cycles": 10, "answered": 17, "creates": 10},
 			notes: map[NoteKind]int{NoteReuse: 8},
 		},
+		"written in and out of transactions": {
+			cycle: []string{createT, "INSERT INTO t VALUES (1)", "INSERT INTO base SELECT a FROM t", "UPDATE t SET a = 2", "UPDATE t SET a = 1 /* ERR */", "BEGIN",
+				"DELETE FROM t", "COMMIT", "DELETE FROM t", dropT},
+			want: counts{"commits": 30, "uses": 60},
+		},
 		"a failing CREATE": {
 			cycle: []string{createT, dropT, "CREATE TEMPORARY TABLE t (a INT PRIMARY KEY) /* ERR */ ENGINE=MEMORY"},
 			want:  counts{"cycles": 10, "creates": 10},
@@ -259,7 +264,7 @@ func TestObserver(t *testing.T) {
 				"sessions": o.Sessions, "cycles": o.Cycles, "undropped": o.Undropped, "transactions": o.Transactions, "unordered": o.Unordered,
 				"rolled_back": o.RolledBack, "deadlocks": o.Deadlocks, "failed": o.Failed, "rows": o.Rows, "most": o.MostRows,
 				"creates": o.Create.Count, "drops": o.Drop.Count, "uses": o.Use.Count, "spare": o.Spare.Count, "busy": o.Busy.Count,
-				"answered": o.Answered.Count, "emptied": o.Emptied.Count, "resets": o.Resets, "checks": o.Checks, "gaps": gaps, "keep": int64(o.Keep),
+				"answered": o.Answered.Count, "emptied": o.Emptied.Count, "resets": o.Resets, "checks": o.Checks, "commits": o.Commits, "gaps": gaps, "keep": int64(o.Keep),
 			}
 			for k, want := range test.want {
 				if got[k] != want {
