@@ -39,12 +39,15 @@ func run(args []string, stdout, stderr io.Writer) int {
 	fmt.Fprintln(stderr, "tmpproxy:", err)
 	var usage *usageError
 	var faults *config.Error
+	var different *differentError
 	switch {
 	case errors.As(err, &usage):
 		fmt.Fprintln(stderr, "tmpproxy --help says how it is used")
 		return exitUsage
 	case errors.As(err, &faults):
 		return exitUsage
+	case errors.As(err, &different):
+		return exitDifferent
 	}
 	return exitRun
 }
@@ -65,7 +68,7 @@ session that is emptied instead of dropped and created again.
 Settings come from flags, from environment variables (TMPPROXY_REWRITE_STRATEGY for --rewrite.strategy), from a YAML file
 and from defaults, in this order.
 
-Exit codes: 0 all is well, 1 run time, 2 usage or configuration, 130 ended by SIGINT, 143 ended by SIGTERM.`,
+Exit codes: 0 all is well, 1 run time, 2 usage or configuration, 3 differences were found (replay, check --compare), 130 ended by SIGINT, 143 ended by SIGTERM.`,
 		Args:          unknownCommand,
 		RunE:          func(*cobra.Command, []string) error { return &usageError{errors.New("a command is needed")} },
 		SilenceUsage:  true,
@@ -73,7 +76,7 @@ Exit codes: 0 all is well, 1 run time, 2 usage or configuration, 130 ended by SI
 	}
 	root.CompletionOptions.HiddenDefaultCmd = true
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return &usageError{err} })
-	root.AddCommand(newServe(), newAdvise(), newSwitch(), newTrial(), newRecord(), newCheck(), newBench(), newVersion(), newMan(), newReady())
+	root.AddCommand(newServe(), newAdvise(), newSwitch(), newTrial(), newRecord(), newReplay(), newCheck(), newBench(), newVersion(), newMan(), newReady())
 	return root
 }
 

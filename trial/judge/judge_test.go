@@ -111,6 +111,7 @@ func TestCompare(t *testing.T) {
 		{"mysql", "keep", "", []exchange{{"SELECT 1", selects("1"), refuses(1146, "no")}}},
 		{"mysql", "keep", "", []exchange{{"DROP TEMPORARY TABLE t1", ok(2, 0), ok(2, 1)}}},
 		{"mysql", "keep", "", []exchange{{"@ping", ok(2, 0), ok(2, 1)}}},
+		{"mysql", "keep", "query-was-slow", []exchange{{"DROP TEMPORARY TABLE t1", ok(0x802, 0), ok(2, 0)}}},
 		{"mysql", "keep", "in-trans", []exchange{{"DROP TEMPORARY TABLE t1", ok(1, 0), ok(0, 0)}}},
 		{"mysql", "keep", "", []exchange{{"DROP TEMPORARY TABLE t1", ok(3, 0), ok(2, 0)}}},
 		{"mysql", "native", "", []exchange{{"DROP TEMPORARY TABLE t1", ok(1, 0), ok(0, 0)}}},

@@ -38,6 +38,8 @@ func (k *Difference) applies(j *Judge) bool {
 	return k.Servers == nil || slices.ContainsFunc(k.Servers, func(s string) bool { return strings.HasPrefix(j.server, s) })
 }
 
+const slow = 0x0800 // SERVER_QUERY_WAS_SLOW
+
 const inTransReadOnly = 0x2000 // SERVER_STATUS_IN_TRANS_READONLY
 
 var converted = []string{"innodb"}
@@ -51,6 +53,10 @@ var Known = []Difference{
 			return (direct|proxied)&mysql.SERVER_STATUS_AUTOCOMMIT == 0 && (direct^proxied)&mysql.SERVER_STATUS_IN_TRANS != 0
 		},
 		Reason: "under autocommit=0 a CREATE or DROP that the proxy answers opens no transaction on the server; with InnoDB, access to the table does",
+	},
+	{
+		Name: "query-was-slow", Flags: slow,
+		Reason: "a statement that is answered here, or takes another time, may be slow on one side only",
 	},
 	{
 		Name: "transaction-state", Servers: []string{"mysql"},
