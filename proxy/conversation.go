@@ -694,7 +694,7 @@ func (c *conversation) resumed(now int64, out *output) {
 	}
 	c.phase = phaseCommand
 	c.event.Create = c.create
-	c.event.Now, c.event.Policy, c.event.Text = now, c.sh.policy.Load(), c.text()
+	c.event.Now, c.event.Policy, c.event.Text = now, c.policy(now), c.text()
 	c.observe()
 	c.begin(now, out)
 	c.resumeClient(now, out)

@@ -246,6 +246,78 @@ func TestObserve(t *testing.T) {
 	})
 }
 
+// What is said would be reused is what strategy innodb reuses, whatever the habit.
+func TestObserveIsRight(t *testing.T) {
+	eachKind(t, func(t *testing.T, kind server.Kind) {
+		s := shared(t, kind)
+		database(t, s, "foreseen")
+		database(t, s, "cycle_other")
+		executeDirectly(t, s, "CREATE TABLE cycle_other.nothing (a INT)")
+		reuses := map[string]map[string]int64{} // by strategy and shape
+		for _, strategy := range []string{"innodb", "observe"} {
+			p := startProxy(t, s.Address, "TMPPROXY_REWRITE_STRATEGY="+strategy)
+			seen := strategy
+			if strategy == "observe" {
+				seen = "native"
+			}
+			sessions := 0
+			for i := range habits {
+				h := &habits[i]
+				if h.kinds != nil && h.kinds[0] != kind {
+					continue
+				}
+				name := fmt.Sprint("t", i)
+				for range 2 {
+					c := connect(t, configure(s, p.Address, "foreseen"))
+					for _, text := range h.first {
+						must(t, c, h.names(name).Replace(text))
+					}
+					for range 5 {
+						h.live(t, c, name, seen)
+					}
+					if err := c.Quit(); err != nil {
+						t.Error(err)
+					}
+					sessions++
+				}
+			}
+			reuses[strategy] = map[string]int64{}
+			if strategy == "observe" {
+				for _, v := range awaitAdvice(t, p, sessions).Shapes {
+					reuses[strategy][v.Shape] = v.Reuses
+				}
+				continue
+			}
+			var list []struct {
+				Shape  string `json:"shape"`
+				Reuses int64  `json:"reuses"`
+			}
+			page, err := p.Get("/api/shapes")
+			if err == nil {
+				err = json.Unmarshal([]byte(page), &list)
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, l := range list {
+				reuses[strategy][l.Shape] = l.Reuses
+			}
+		}
+		reused := 0
+		for shape, n := range reuses["innodb"] {
+			if got := reuses["observe"][shape]; got != n {
+				t.Errorf("%d reuses were foreseen, %d were: %s", got, n, shape)
+			}
+			if n > 0 {
+				reused++
+			}
+		}
+		if reused < 20 || len(reuses["observe"]) < reused {
+			t.Errorf("of %d shapes %d were reused", len(reuses["innodb"]), reused)
+		}
+	})
+}
+
 // ddl is how many tables the server made and dropped.
 func ddl(t *testing.T, c *rawclient.Conn) [2]int {
 	t.Helper()
