@@ -151,6 +151,10 @@ type Statement struct {
 	Temporary   bool // DROP TEMPORARY TABLE
 	IfNotExists bool // CREATE TABLE or DATABASE .. IF NOT EXISTS
 	Borrows     bool // MariaDB's SET STATEMENT .. FOR, by any statement of the text: settings in force only while it runs
+
+	// Program tells that the first statement is the CREATE of a procedure, function or trigger. What stands in its body is not
+	// run, and not told of if the body is a block that can be followed to its end.
+	Program bool
 }
 
 // Has tells whether any statement of the text has the verb v.
@@ -244,7 +248,7 @@ func readAll(text []byte, mode Mode, skipExec bool) (Statement, scanner) {
 	r := reader{scanner: newScanner(text, mode)}
 	r.skipExec = skipExec
 	st := r.first()
-	r.passStatement()
+	r.pass(&st)
 	for r.tok.is(';') {
 		comments := r.comments
 		for r.tok.is(';') {
@@ -253,7 +257,7 @@ func readAll(text []byte, mode Mode, skipExec bool) (Statement, scanner) {
 		var next Statement
 		if r.tok.kind != kindEnd {
 			r.verb(&next)
-			r.passStatement()
+			r.pass(&next)
 		} else if r.comments == comments {
 			break
 		}
@@ -273,7 +277,8 @@ func readAll(text []byte, mode Mode, skipExec bool) (Statement, scanner) {
 // reader reads statements token by token.
 type reader struct {
 	scanner
-	tok token // the current token
+	tok     token  // the current token
+	program string // PROCEDURE, FUNCTION or TRIGGER if the statement creates one
 }
 
 func (r *reader) advance() { r.tok = r.next() }
@@ -284,6 +289,15 @@ func (r *reader) ended() bool { return r.tok.kind == kindEnd || r.tok.is(';') }
 func (r *reader) passStatement() {
 	for !r.ended() {
 		r.advance()
+	}
+}
+
+// pass passes the rest of a statement whose leading words were read.
+func (r *reader) pass(st *Statement) {
+	if st.Program {
+		r.passProgram()
+	} else {
+		r.passStatement()
 	}
 }
 
@@ -572,6 +586,8 @@ func (r *reader) create(st *Statement) {
 	case r.accept("DATABASE"), r.accept("SCHEMA"):
 		st.Verb = VerbDatabase
 		st.IfNotExists = r.on("IF")
+	case !temporary:
+		st.Program = r.readProgram()
 	}
 }
 

@@ -168,6 +168,8 @@ func (m *Machine) isOpaque(text []byte) bool {
 		return true
 	case !f.whole && s.Verbs&^dataVerbs != 0:
 		return true
+	case s.Program && !s.Multi && !s.Borrows:
+		return false // functions that its body calls are not called
 	case len(m.tables) == 0 && !m.wasNoted:
 		return false // there is nothing that a function could touch
 	}
