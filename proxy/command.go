@@ -12,6 +12,16 @@ import (
 // lastPrepared is the statement id by which MariaDB clients mean the statement prepared last.
 const lastPrepared = 0xFFFFFFFF
 
+// lastAfter is which statement that is behind a preparation that has failed. There is none when the statement was found wrong; what was
+// not even looked at, as there are too many statements (1461), leaves the one before in its place.
+func lastAfter(code uint16) uint32 {
+	switch code {
+	case 1046, 1049, 1052, 1054, 1064, 1065, 1142, 1143, 1146, 1295, 1305:
+		return session.NoHandle
+	}
+	return 0
+}
+
 // kind is what a command means to the machine, and whether it is judged by its text.
 func kind(cmd wire.Command) (k session.EventKind, text bool) {
 	switch cmd {
@@ -268,8 +278,11 @@ func (c *conversation) handle(cmd []byte) uint32 {
 		return 0
 	}
 	id := binary.LittleEndian.Uint32(cmd[wire.HeaderSize+1:])
-	if c.mariadb && id == lastPrepared {
+	switch {
+	case id != lastPrepared:
+		return id
+	case c.mariadb:
 		return c.last
 	}
-	return id
+	return 0
 }

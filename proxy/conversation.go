@@ -115,7 +115,7 @@ type conversation struct {
 	tap      tap             // for recordings
 	began    int64           // when the present command was taken up
 	asked    int64           // when the present statement of ours was sent
-	last     uint32          // MariaDB: the id of the last prepared statement
+	last     uint32          // MariaDB: the id of the last prepared statement; session.NoHandle: none; 0: not known
 
 	answered int64 // when the last command was answered without the backend; 0 if it was not
 	fresh    bool  // nothing was sent since
@@ -367,10 +367,10 @@ func (c *conversation) complete(now int64, out *output) {
 	}
 	switch c.delivery {
 	case relayReply:
-		if c.command == wire.ComStmtPrepare {
-			c.last = lastPrepared // no statement has this id
-		}
 		if r.Kind == wire.ResultErr {
+			if c.command == wire.ComStmtPrepare {
+				c.last = lastAfter(r.Code)
+			}
 			break
 		}
 		switch c.command {

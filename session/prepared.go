@@ -55,6 +55,11 @@ func (p *prepared) find(id uint32, name string) (handle, bool) {
 	return p.list[i], true
 }
 
+// nothing is the handle of no statement: to execute it fails.
+func nothing(name string) handle {
+	return handle{name: name, gone: true, text: []byte(" "), statement: rewrite.Statement{Verb: rewrite.VerbEmpty, Verbs: 1 << rewrite.VerbEmpty}}
+}
+
 // close forgets a statement.
 func (p *prepared) close(id uint32, name string) {
 	if i := p.index(id, name); i >= 0 {
@@ -68,7 +73,7 @@ func (p *prepared) close(id uint32, name string) {
 // lose notes that a name has no statement any more.
 func (p *prepared) lose(name string) {
 	if p != nil {
-		p.add(handle{name: name, gone: true, text: []byte(" "), statement: rewrite.Statement{Verb: rewrite.VerbEmpty, Verbs: 1 << rewrite.VerbEmpty}})
+		p.add(nothing(name))
 	}
 }
 
@@ -174,7 +179,10 @@ func (m *Machine) remember(o *Outcome) {
 // planExecute plans a COM_STMT_EXECUTE: it does what the statement of its handle does.
 func (m *Machine) planExecute(ev *Event) {
 	h, ok := m.prepared.find(ev.Handle, "")
-	if !ok {
+	switch {
+	case ev.Handle == NoHandle:
+		h = nothing("")
+	case !ok:
 		h.statement = rewrite.Statement{Verb: rewrite.VerbUnknown, Verbs: 1 << rewrite.VerbUnknown, Doubtful: true}
 	}
 	m.planPrepared(h, ev)

@@ -22,6 +22,9 @@ const (
 	EventRaw                          // a command after which the session is a raw relay for good: settle all, forward
 )
 
+// NoHandle is the id of no statement.
+const NoHandle = 0xFFFFFFFF
+
 // Event is one command of the client. The machine keeps neither the Event nor its Text beyond the call.
 type Event struct {
 	Kind      EventKind
@@ -29,7 +32,7 @@ type Event struct {
 	Whole     bool              // Text is the whole text, not the beginning of a long statement; of EventExecute: it is there as a whole, and asks for nothing but the execution
 	Statement rewrite.Statement // EventQuery, EventPrepare: rewrite.Classify(Text)
 	Create    *rewrite.Create   // rewrite.Analyze of the CREATE TEMPORARY TABLE that EventQuery runs or prepares, or EventPrepare prepares; nil otherwise
-	Handle    uint32            // EventExecute, EventCloseHandle
+	Handle    uint32            // EventExecute, EventCloseHandle; NoHandle: there is surely no such statement
 	Collation uint16            // EventChangeUser: the collation asked for; 0 if the command does not say
 	Began     int64             // when the command was taken up; less than Now if it had to wait
 	Now       int64             // monotonic nanoseconds

@@ -26,7 +26,7 @@ type habit struct {
 	name  string
 	kinds []server.Kind // nil: both
 	first []string      // once in a session
-	cycle []string      // with BINARY before it by a COM_STMT_PREPARE of its own; LAST: executed as the statement prepared last
+	cycle []string      // with BINARY before it by a COM_STMT_PREPARE of its own; LAST: executed as the statement prepared last; FAILS: both fail
 	table string        // the name in SHOW CREATE TABLE; "" is $t
 	rows  string        // of the table at the end of its use, which is where the statement SHOW stands; "" is 1
 	// engines are what SHOW CREATE TABLE says by strategy.
@@ -104,6 +104,13 @@ var habits = []habit{
 		cycle: []string{"PREPARE c FROM \"" + create + "\"", "EXECUTE c", "DEALLOCATE PREPARE c", insert, "SHOW", "PREPARE c FROM '" + drop + "'", "EXECUTE c", "DROP PREPARE c"}},
 	{name: "COM_STMT_PREPARE", engines: toInnoDB, cycle: []string{"BINARY " + create, "BINARY " + insert, "SHOW", "BINARY " + drop}},
 	{name: "the last one prepared", kinds: []server.Kind{server.MariaDB}, engines: toInnoDB, cycle: []string{"LAST " + create, "LAST " + insert, "SHOW", "LAST " + drop}},
+	{name: "a preparation that fails", kinds: []server.Kind{server.MariaDB}, engines: toInnoDB,
+		cycle: []string{create, "FAILS SELEC 1", "FAILS SELECT * FROM cycle_other.no_such_table", insert, "SHOW", drop, "FAILS SELECT no_such_column"}},
+	{name: "stored programs", engines: toInnoDB,
+		cycle: []string{create, insert, "SHOW", drop, "CREATE PROCEDURE $t_p() BEGIN IF 1 THEN BEGIN SELECT f(1); SET TRANSACTION READ ONLY; END; END IF; START TRANSACTION; END",
+			"CREATE FUNCTION $t_f(a INT) RETURNS INT DETERMINISTIC BEGIN DECLARE x INT; SET x = $t_f2(a); RETURN x; END",
+			"CREATE TRIGGER cycle_other.$t_x BEFORE INSERT ON cycle_other.nothing FOR EACH ROW BEGIN SET NEW.a = 1; SET @a = 2; END",
+			"DROP TRIGGER cycle_other.$t_x", "DROP PROCEDURE $t_p", "DROP FUNCTION $t_f"}},
 	{name: "COM_STMT_PREPARE in a transaction", engines: toInnoDB,
 		cycle: []string{"BINARY DROP TEMPORARY TABLE IF EXISTS $t", "START TRANSACTION", "BINARY " + create, insert, "SHOW", "COMMIT"}},
 	{name: "a hint", engines: always("MEMORY"), native: "innodb keep",
@@ -150,6 +157,15 @@ func (h *habit) live(t *testing.T, c *rawclient.Conn, name, strategy string) (cr
 	names := h.names(name)
 	before, beforeDrops := counters(t, c)
 	for _, text := range h.cycle {
+		if wrong, ok := strings.CutPrefix(text, "FAILS "); ok {
+			if prepared, err := c.Prepare(wrong); err != nil || prepared.Err() == nil {
+				t.Fatalf("prepare %s: %s", wrong, told(prepared, err))
+			}
+			if reply, err := c.Execute(0xFFFFFFFF, 0); err != nil || reply.Err() == nil {
+				t.Fatalf("execute %s: %s", wrong, told(reply, err))
+			}
+			continue
+		}
 		binary, ok := strings.CutPrefix(names.Replace(text), "BINARY ")
 		last := false
 		if !ok {
