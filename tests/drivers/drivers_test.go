@@ -42,9 +42,6 @@ type program struct {
 	few     bool     // one of those that are run without -drivers.all
 	lacks   []string // sections that there cannot be
 	command func(*tools) *exec.Cmd
-	// pipelines says that the driver sends MariaDB a COM_STMT_EXECUTE together with its COM_STMT_PREPARE. Behind one that fails the
-	// schema counts as unknown, and cycles are left to the server.
-	pipelines bool
 }
 
 // script runs one of the unpacked interpreters with settings of its environment.
@@ -124,7 +121,7 @@ var programs = []program{
 	{name: "PHP mysqli", few: true, command: php("php/mysqli.php")},
 	{name: "Python mysqlclient", command: python("python/dbapi.py", "MySQLdb")},
 	{name: "Python PyMySQL", few: true, command: python("python/dbapi.py", "pymysql")},
-	{name: "ODBC", command: python("python/odbc.py"), lacks: []string{"reset"}, pipelines: true},
+	{name: "ODBC", command: python("python/odbc.py"), lacks: []string{"reset"}},
 	{name: "Node mysql2", command: node("node/mysql2.js")},
 	{name: "Node mariadb", command: node("node/mariadb.js")},
 	{name: "MariaDB Connector/J", command: java, lacks: []string{"reset"}},
@@ -274,7 +271,7 @@ func complete(t *testing.T, p *program, lines []string) {
 
 // reuse checks what a program has read from the server's own counters and from SHOW CREATE TABLE. warm says whether
 // the cycles must be cached.
-func reuse(t *testing.T, direct, facts map[string]string, strategy string, warm bool) {
+func reuse(t *testing.T, direct, facts map[string]string, strategy string) {
 	t.Helper()
 	for fact, value := range direct {
 		got := facts[fact]
@@ -282,13 +279,13 @@ func reuse(t *testing.T, direct, facts map[string]string, strategy string, warm 
 		switch {
 		case what == "engine":
 			want := map[string]string{"native": "MEMORY", "keep": "MEMORY", "innodb": "InnoDB"}[strategy]
-			if value != "MEMORY" || got != want && warm {
+			if value != "MEMORY" || got != want {
 				t.Errorf("%s: directly %s, then %s, want %s", name, value, got, want)
 			}
 			continue
 		case strategy == "native" && got != value:
 			t.Errorf("%s: CREATE and DROP reached the server %s times, directly %s times", name, got, value)
-		case strategy != "native" && got != "0 0" && warm:
+		case strategy != "native" && got != "0 0":
 			t.Errorf("%s: CREATE and DROP reached the server %s times from the third cycle on, directly %s times", name, got, value)
 		}
 		if c, g := counts(t, value), counts(t, got); c[0] < 4 || c[1] < 4 || g[0] > c[0] || g[1] > c[1] {
@@ -394,7 +391,7 @@ func (b *bench) compare(t *testing.T, p *program) {
 			}()
 			got, facts := b.transcript(t, p, proxy.Address, strategy)
 			same(t, want, got)
-			reuse(t, wantFacts, facts, strategy, !(p.pipelines && b.Kind.IsMariaDB()))
+			reuse(t, wantFacts, facts, strategy)
 			if t.Failed() {
 				for _, page := range []string{"/api/shapes", "/metrics"} {
 					text, err := proxy.Get(page)
