@@ -169,6 +169,55 @@ func (d Definition) OwnRows() bool {
 	return false
 }
 
+// Counts tells whether the definition is that of a table whose next AUTO_INCREMENT value outlives a TRUNCATE: an Aria table that
+// has one.
+func (d Definition) Counts() bool {
+	at := bytes.LastIndex(d, []byte("\n) ENGINE=Aria"))
+	return at >= 0 && containsFold(d[:at], "auto_increment")
+}
+
+// Copies tells whether the definition, that of a temporary table, is what CREATE .. LIKE makes of another one, that of a permanent table:
+// equal but for what the statement and the name are, and the next AUTO_INCREMENT value. It errs to one side only: constraints, say,
+// which a copy has under other names or not at all, make a difference.
+func (d Definition) Copies(source Definition) bool {
+	own, ok := d.cutName("CREATE TEMPORARY TABLE ")
+	if !ok {
+		return false
+	}
+	other, ok := source.cutName("CREATE TABLE ")
+	return ok && bytes.Equal(withoutNext(own), withoutNext(other))
+}
+
+// cutName returns what is behind the name, if the definition begins with those words and has an end.
+func (d Definition) cutName(words string) ([]byte, bool) {
+	if !bytes.HasPrefix(d, []byte(words)) {
+		return nil, false
+	}
+	_, rest, ok := bytes.Cut(d[len(words):], []byte(" (\n"))
+	return rest, ok
+}
+
+// withoutNext returns a definition without the option AUTO_INCREMENT=n behind the engine.
+func withoutNext(d []byte) []byte {
+	const option = " AUTO_INCREMENT="
+	at := bytes.LastIndex(d, []byte("\n) ENGINE="))
+	if at < 0 {
+		return d
+	}
+	end := at + len("\n) ENGINE=")
+	for end < len(d) && isIdent(d[end]) {
+		end++
+	}
+	if !bytes.HasPrefix(d[end:], []byte(option)) {
+		return d
+	}
+	rest := end + len(option)
+	for rest < len(d) && isDigit(d[rest]) {
+		rest++
+	}
+	return append(bytes.Clone(d[:end]), d[rest:]...)
+}
+
 // NamesNoEngine tells whether the definition is that of a temporary table of an engine that it does not name.
 func (d Definition) NamesNoEngine() bool {
 	return bytes.HasPrefix(d, []byte("CREATE TEMPORARY TABLE ")) && !bytes.Contains(d, []byte("\n) ENGINE="))

@@ -15,8 +15,9 @@ type candidate struct {
 	keep      string   // the text spliced, the engine left alone; "" if that is not possible
 	innoDB    bool     // it makes an InnoDB table for sure
 	counted   bool     // with an AUTO_INCREMENT column
+	unlooked  bool     // the engine is the server's choice, and it counts which one that is
 	same      bool     // sql is the client's own text
-	like      string   // the table whose structure is taken, "" for none
+	like      Key      // the table whose structure is taken; the zero Key for none
 	converted bool     // sql changes the engine
 	replaces  bool     // OR REPLACE
 	shadow    string   // the CREATE of its shadow; "" if it has none
@@ -131,8 +132,8 @@ func (m *Machine) consider(c *rewrite.Create, text []byte, out *candidate) strin
 	}
 	out.shape, out.replaces = c.Shape, c.OrReplace
 	v := c.Keep
-	if v.Reason == rewrite.ReasonLike && p.CacheLike && m.likes(c) {
-		v, out.like = rewrite.Variant{SQL: string(text)}, c.Like.Name
+	if source, ok := m.key(c.Like); ok && v.Reason == rewrite.ReasonLike && p.CacheLike && m.likes(c) {
+		v, out.like = rewrite.Variant{SQL: string(text)}, source
 	}
 	if (p.Strategy == StrategyInnoDB || p.Strategy == StrategyAuto) && !p.Strict && c.Converted && c.Convert.Reason == rewrite.ReasonNone &&
 		(c.PrimaryKey || !m.defaults.invisibleKey) {
@@ -154,7 +155,7 @@ func (m *Machine) consider(c *rewrite.Create, text []byte, out *candidate) strin
 		return v.Reason.String()
 	case m.defaults.opaqueCharset:
 		return rewrite.ReasonCharset.String()
-	case c.Engine == rewrite.EngineNone && out.like == "" && (m.defaults.tmpEngine || m.defaults.engine && m.server.MariaDB):
+	case c.Engine == rewrite.EngineNone && out.like == (Key{}) && (m.defaults.tmpEngine || m.defaults.engine && m.server.MariaDB):
 		return rewrite.ReasonDefaultEngine.String()
 	case !known:
 		return rewrite.ReasonSchemaUnknown.String()
@@ -175,6 +176,7 @@ func (m *Machine) consider(c *rewrite.Create, text []byte, out *candidate) strin
 		v = m.choose(c, text, v, out)
 	}
 	out.innoDB, out.counted = isInnoDB(c, out.converted), c.AutoIncrement
+	out.unlooked = out.like != (Key{}) || c.Engine == rewrite.EngineNone && c.AutoIncrement && m.server.MariaDB
 	out.key, out.sql, out.same, out.proved = key, v.SQL, v.SQL == string(text), shape.Proved
 	out.keep = c.Keep.SQL
 	return ""
@@ -306,6 +308,39 @@ func (m *Machine) planOwnCreate(c *rewrite.Create, text []byte) {
 	}
 }
 
+// compare asks whether a table made by CREATE .. LIKE is what that would make now: for its own structure, and then for that of the
+// table that it is like. Another session may have altered that since, even just before the copy was made.
+func (m *Machine) compare(p phase) Step {
+	t := m.flow.table
+	if p == atCopied {
+		return m.inject(p, checkSQL(t.key), ClassCheck, t)
+	}
+	return m.inject(p, checkSQL(t.like), ClassCheck, t)
+}
+
+// compared goes on behind these questions.
+func (m *Machine) compared(o *Outcome) Step {
+	f := &m.flow
+	t := f.table
+	reason := "source"
+	if f.phase == atCopied {
+		if m.isOurs(t, o, f.policy.MaxAge, f.now) {
+			f.detail.copy = string(o.Definition)
+			return m.compare(atSource)
+		}
+		reason = "not_ours"
+	} else {
+		m.looked(o)
+		if o.Kind == OutcomeSet && rewrite.Definition(f.detail.copy).Copies(o.Definition) {
+			t.proved = true
+			return m.advance()
+		}
+	}
+	m.mark(t, reason)
+	f.then, f.table = doCreate, nil
+	return m.advance()
+}
+
 // reuse answers a CREATE from a clean parked table.
 func (m *Machine) reuse() Step {
 	t := m.flow.table
@@ -395,7 +430,7 @@ func (m *Machine) add(s state, o *Outcome, sql string) *table {
 	c := &f.detail.candidate
 	t := &table{
 		key: c.key, shape: c.shape, sql: sql, context: m.ctx, created: f.now, warnings: o.Warnings, state: s,
-		converted: c.converted && sql == c.sql, innoDB: c.innoDB && sql == c.sql, counted: c.counted, arm: c.arm, like: c.like, exposed: c.like != "",
+		converted: c.converted && sql == c.sql, innoDB: c.innoDB && sql == c.sql, counted: c.counted, arm: c.arm, like: c.like, exposed: c.unlooked,
 	}
 	if t.converted && c.shadowed {
 		t.shadow, c.shadowed = true, false

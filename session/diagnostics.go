@@ -199,6 +199,8 @@ func (m *Machine) replay() (Step, bool) {
 	f := &m.flow
 	t := m.owedTable
 	here := m.find(t.key) == t
+	// On MariaDB a statement that leaves the warnings alone may have used a view, whose functions may have written rows.
+	rows := t.state == stateLive && (t.touched || t.crept && !m.unmentioned(t, f.policy))
 	switch {
 	case m.readOnly():
 	case m.owed == owedNote:
@@ -212,6 +214,10 @@ func (m *Machine) replay() (Step, bool) {
 		m.note(Note{Kind: NoteReplay, Shape: t.shape, Name: t.key})
 		return m.inject(atReplayNote, noteSQL(t.key), ClassReplay, t), true
 	case !here || t.state == stateTainted || t.touched && t.state == stateLive:
+	case m.owed == owedPlain && (rows || t.warnings > 0 && t.state == stateLive) && (!m.server.MariaDB || !m.lingering):
+		m.note(Note{Kind: NoteReplay, Shape: t.shape, Name: t.key})
+		return m.inject(atReplayNote, askSQL, ClassReplay, t), true
+	case rows:
 	case m.owed == owedPlain && m.quiet() && t.condition != doomed && t.condition != stuck && t.warnings == 0 && !f.blocked:
 		m.note(Note{Kind: NoteReplay, Shape: t.shape, Name: t.key})
 		f.replaying = true
@@ -220,9 +226,6 @@ func (m *Machine) replay() (Step, bool) {
 		m.note(Note{Kind: NoteReplay, Shape: t.shape, Name: t.key})
 		m.mark(t, "diagnostics")
 		return m.inject(atSettle, dropSQL(t.key), ClassReplay, t), true
-	case m.owed == owedPlain && t.warnings > 0 && (!m.server.MariaDB || !m.lingering): // its CREATE would warn
-		m.note(Note{Kind: NoteReplay, Shape: t.shape, Name: t.key})
-		return m.inject(atReplayNote, askSQL, ClassReplay, t), true
 	case t.context.equal(m.ctx):
 		m.note(Note{Kind: NoteReplay, Shape: t.shape, Name: t.key})
 		f.table = t

@@ -1,5 +1,7 @@
 package session
 
+import "tmpproxy/rewrite"
+
 // empty has a table emptied: for a CREATE of a dirty parked one, for a DROP TABLE of a live one in a transaction, or, aside,
 // before a command that is about something else. TRUNCATE would empty whatever has the name: what a trigger, or a function that
 // a view calls, may have done to the table is found out before.
@@ -60,7 +62,13 @@ func (m *Machine) unmentioned(t *table, p *Policy) bool {
 // cannot be told, the name is left alone; but not for a session to which the server names no engines.
 func (m *Machine) isOurs(t *table, o *Outcome, maxAge, now int64) bool {
 	m.looked(o)
-	if o.Kind == OutcomeSet && o.Definition.OwnRows() {
+	switch own := o.Kind == OutcomeSet && o.Definition.OwnRows(); {
+	case own && o.Definition.Counts():
+		reason := rewrite.ReasonAriaAutoIncrement.String()
+		m.note(Note{Kind: NoteFallback, Shape: t.shape, Name: t.key, Reason: reason})
+		m.note(Note{Kind: NoteBlockShape, Shape: t.shape, Name: t.key, Until: until(maxAge, now)})
+		return false
+	case own:
 		t.exposed = false
 		return true
 	}

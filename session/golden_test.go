@@ -384,6 +384,10 @@ func (g *golden) outcome(word string, args []string) []string {
 				"own": "CREATE TEMPORARY TABLE `t` (\n  `a` int\n) ENGINE=MEMORY", "merge": "CREATE TEMPORARY TABLE `t` (\n  `a` int\n) ENGINE=MRG_MyISAM",
 				"nothing":   "CREATE TEMPORARY TABLE `t` (\n  `a` int\n)",
 				"permanent": "CREATE TABLE `t` (\n  `a` int\n) ENGINE=InnoDB",
+				"source":    "CREATE TABLE `b` (\n  `a` int\n) ENGINE=MEMORY AUTO_INCREMENT=7",
+				"altered":   "CREATE TABLE `b` (\n  `a` int,\n  `c` int\n) ENGINE=MEMORY",
+				"hidden":    "CREATE TEMPORARY TABLE `b` (\n  `a` int\n) ENGINE=MEMORY",
+				"aria":      "CREATE TEMPORARY TABLE `t` (\n  `a` int(11) NOT NULL AUTO_INCREMENT\n) ENGINE=Aria",
 			}[v])
 		default:
 			g.t.Fatalf("unknown outcome %q", a)

@@ -45,6 +45,8 @@ const (
 	atCreate             // the spliced CREATE
 	atUnproved           // the DROP behind a spliced CREATE that warned, which is not proved to be what the client would see
 	atSelect             // a CREATE .. AS SELECT with another engine
+	atCopied             // a look at the structure of a table made by CREATE .. LIKE
+	atSource             // a look at that of the table which it is like
 	atOriginal           // the client's own CREATE behind a spliced one
 	atCheck              // a look whether a table is still ours
 	atProbe              // a look whether something permanent has its name
@@ -132,6 +134,7 @@ type detail struct {
 	candidate   candidate            // of a CREATE
 	opening     opening              // of one that is measured
 	warnings    uint16               // of the spliced CREATE that is not proved
+	copy        string               // the structure of a table made by CREATE .. LIKE
 	fallback    string               // why a CREATE is left to the server
 	keys        []Key                // of a DROP
 	ifExists    bool                 // of a DROP
@@ -270,11 +273,6 @@ func (m *Machine) start() {
 	if d := f.detail; d != nil && d.fallback != "" {
 		m.note(Note{Kind: NoteFallback, Shape: d.candidate.shape, Name: d.candidate.key, Reason: d.fallback})
 	}
-	for _, t := range m.tables {
-		if t.outdated {
-			m.taint(t, "source")
-		}
-	}
 	if f.native {
 		m.native = true
 	}
@@ -290,9 +288,15 @@ func (m *Machine) start() {
 func (m *Machine) isLocal() bool {
 	switch m.flow.then {
 	case doReuse, doPark, doNote:
-		return !m.mustCommit && !m.anySettle()
+		return !m.mustCommit && !m.anySettle() && !m.uncertain()
 	}
 	return false
+}
+
+// doubts says whether the table that the command is to be answered from has to be compared first with the one that it is like.
+func (m *Machine) uncertain() bool {
+	f := &m.flow
+	return (f.then == doReuse || f.then == doRefill) && f.table.like != (Key{}) && !f.table.proved
 }
 
 // rest ends the event.
@@ -383,6 +387,14 @@ func (m *Machine) advance() Step {
 	if t := m.waiting(); f.flush && t != nil && t.condition == dirty {
 		return m.emptyAside(t)
 	}
+	if m.uncertain() {
+		return m.compare(atCopied)
+	}
+	for _, t := range m.tables {
+		if t.outdated {
+			m.taint(t, "source")
+		}
+	}
 	switch f.then {
 	case doCreate:
 		return m.create()
@@ -416,6 +428,7 @@ func (m *Machine) pass() {
 	for _, t := range m.tables {
 		t.touched = t.touched || t.named
 		t.exposed = t.exposed || m.flow.exposes
+		t.crept = t.crept || m.flow.exposes
 	}
 }
 
@@ -455,6 +468,8 @@ func (m *Machine) Next(o *Outcome) Step {
 		return m.unproved(o)
 	case atSelect:
 		return m.createdSelect(o)
+	case atCopied, atSource:
+		return m.compared(o)
 	case atOriginal:
 		m.finish(o)
 		m.createdOriginal(o)

@@ -80,9 +80,9 @@ func (r *relation) definition(temporary bool) string {
 		engine = "MRG_MyISAM"
 	}
 	if temporary {
-		return "CREATE TEMPORARY TABLE `t` (\n  `a` int\n) ENGINE=" + engine
+		return "CREATE TEMPORARY TABLE `t` (\n  " + r.define + "\n) ENGINE=" + engine
 	}
-	return "CREATE TABLE `t` (\n  `a` int\n) ENGINE=" + engine
+	return "CREATE TABLE `t` (\n  " + r.define + "\n) ENGINE=" + engine
 }
 
 func newServer() *server {

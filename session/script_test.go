@@ -70,14 +70,15 @@ type setup struct {
 	scan                              bool // routines: scan, and no body mentions a managed name
 	maxParked                         int
 	deletes                           bool   // InnoDB tables are emptied by DELETE
+	like                              bool   // tables made by LIKE are cached
 	trigger                           string // drop or merge: then nothing but P3 and P4 is looked at
 	commands                          []command
 }
 
 func (s setup) String() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "mariadb=%v lists=%v binlog=%v foldsCase=%v strategy=%d strict=%v seen=%v scan=%v parked=%d deletes=%v trigger=%s\n",
-		s.mariadb, s.lists, s.binlog, s.foldsCase, s.strategy, s.strict, s.seen, s.scan, s.maxParked, s.deletes, s.trigger)
+	fmt.Fprintf(&b, "mariadb=%v lists=%v binlog=%v foldsCase=%v strategy=%d strict=%v seen=%v scan=%v parked=%d deletes=%v like=%v trigger=%s\n",
+		s.mariadb, s.lists, s.binlog, s.foldsCase, s.strategy, s.strict, s.seen, s.scan, s.maxParked, s.deletes, s.like, s.trigger)
 	for _, c := range s.commands {
 		fmt.Fprintf(&b, "  %s\n", c)
 	}
@@ -127,6 +128,7 @@ func newWorld(s setup, tracing bool) *world {
 	}
 	w.policy.Deletes, w.l.delete = s.deletes, s.deletes
 	w.policy.Measure = true // which changes nothing
+	w.policy.CacheLike = s.like
 	if s.scan {
 		w.policy.Routines = RoutinesScan
 		w.l.known = true
@@ -820,6 +822,7 @@ func generate(seed uint64) setup {
 	}
 	s.lists = s.lists && s.mariadb
 	s.deletes = r.IntN(5) == 0
+	s.like = r.IntN(5) == 0
 	if r.IntN(20) == 0 {
 		s.trigger = []string{"drop", "merge"}[r.IntN(2)]
 	}
@@ -827,6 +830,9 @@ func generate(seed uint64) setup {
 		s.strategy = StrategyInnoDB
 	}
 	g := generator{r: r, table: "t1", shape: shapes[r.IntN(5)], noauto: r.IntN(4) == 0, wild: r.IntN(3)}
+	if s.like && r.IntN(2) == 0 {
+		g.shape = "LIKE base"
+	}
 	if g.noauto {
 		s.commands = append(s.commands, command{kind: "query", text: "SET autocommit=0"})
 	}

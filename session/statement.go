@@ -186,7 +186,7 @@ func (m *Machine) exposes(s rewrite.Statement, text []byte) bool {
 	const resolve = 1<<rewrite.VerbShow | 1<<rewrite.VerbDescribe | 1<<rewrite.VerbPrepare
 	f := &m.flow
 	switch {
-	case !slices.ContainsFunc(m.tables, func(t *table) bool { return !t.exposed }):
+	case !slices.ContainsFunc(m.tables, func(t *table) bool { return !t.exposed || !t.crept && t.state == stateLive }):
 		return true // there is nothing to find out, and what is looked at before the statement is not known behind it
 	case f.opaque, s.Multi, !f.whole, s.Executable:
 		return true

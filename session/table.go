@@ -43,7 +43,7 @@ func (c condition) String() string {
 type table struct {
 	key       Key
 	shape     string
-	like      string // the table whose structure it has by CREATE .. LIKE, or ""
+	like      Key    // the table whose structure it has by CREATE .. LIKE, or the zero Key
 	sql       string // the CREATE as it was sent
 	why       string // the reason for settle
 	context   context
@@ -57,9 +57,11 @@ type table struct {
 	converted bool
 	innoDB    bool  // it is InnoDB for sure
 	counted   bool  // it has an AUTO_INCREMENT column
+	proved    bool  // it was seen to have the structure of the table that it is like
 	deletes   uint8 // how many times it was emptied by DELETE since it was last truncated
 	touched   bool  // a statement has named it since it was last empty
-	exposed   bool  // since we last knew that it is there, something that cannot be seen has run, and may have dropped or replaced it
+	exposed   bool  // it was not looked at yet, or since we last knew that it is there something that cannot be seen has run, and may have dropped or replaced it
+	crept     bool  // since it was last empty something that cannot be seen has run, and may have written to it
 	written   bool  // rows were written in the transaction that is open
 	shadow    bool  // it has a shadow: see preserve.go
 	full      bool  // the shadow has rows in it
@@ -218,7 +220,7 @@ func (m *Machine) outdate(text []byte) {
 	}
 	for _, t := range m.tables {
 		own := f.table == t || f.detail != nil && f.detail.candidate.key == t.key
-		if t.like == "" || own || !f.opaque && !rewrite.Mentions(text, t.like) {
+		if t.like == (Key{}) || own || !f.opaque && !rewrite.Mentions(text, t.like.Name) {
 			continue
 		}
 		m.mark(t, "source")
@@ -285,7 +287,7 @@ func until(maxAge, now int64) int64 {
 // clear notes that a table is empty.
 func (t *table) clear() {
 	t.condition = clean
-	t.touched, t.written, t.away = false, false, false
+	t.touched, t.crept, t.written, t.away = false, false, false, false
 }
 
 // The statements of ours. The mark stands in front: a log shows it however much of a statement it cuts off.

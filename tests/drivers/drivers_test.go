@@ -269,8 +269,8 @@ func complete(t *testing.T, p *program, lines []string) {
 	}
 }
 
-// reuse checks what a program has read from the server's own counters and from SHOW CREATE TABLE. warm says whether
-// the cycles must be cached.
+// reuse checks what a program has read from the server's own counters and from SHOW CREATE TABLE: the cycles must be
+// cached.
 func reuse(t *testing.T, direct, facts map[string]string, strategy string) {
 	t.Helper()
 	for fact, value := range direct {
