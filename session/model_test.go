@@ -492,10 +492,10 @@ func (s *server) createTemporary(st *statement) reply {
 		if src == nil {
 			return fail(1146)
 		}
-		s.access(src, false)
-		if st.like {
+		if st.like { // which reads no rows
 			r.engine, r.define, r.key = src.engine, src.define, src.key
 		} else {
+			s.access(src, false)
 			r.rows = slices.Clone(src.rows)
 			s.write(r)
 		}
