@@ -17,8 +17,8 @@ const (
 	headerSize = 8       // length and checksum of a record, little-endian
 	maxRecord  = 1 << 28 // bytes
 	// growth is how many times the size of the last record a file may have before it is written anew, with that record alone.
-	growth  = 8
-	minFile = 1 << 20
+	growth  = 4
+	minFile = 256 << 10
 )
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
@@ -31,12 +31,16 @@ type archive struct {
 	size int64
 }
 
-// createArchive makes the file of a new trial. It replaces one of that name when its first record is saved.
+// createArchive makes the file of a new trial. One of that name stays as NAME.trial.old.
 func createArchive(dir, name string) (*archive, error) {
 	if err := os.MkdirAll(dir, 0o750); err != nil {
 		return nil, fmt.Errorf("keep the trial: %w", err)
 	}
-	return &archive{path: filepath.Join(dir, name+suffix)}, nil
+	a := &archive{path: filepath.Join(dir, name+suffix)}
+	if err := os.Rename(a.path, a.path+".old"); err != nil && !errors.Is(err, os.ErrNotExist) {
+		return nil, fmt.Errorf("keep the trial: %w", err)
+	}
+	return a, nil
 }
 
 // openArchive opens the file of a trial to append to it.

@@ -107,6 +107,15 @@ func TestArchiveGrowth(t *testing.T) {
 	if most > minFile+20_000 {
 		t.Errorf("the file grew to %d bytes", most)
 	}
+	if _, err := createArchive(dir, "x"); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := latest(dir); err != nil || got != nil {
+		t.Errorf("the trial that was replaced is still there: %v, %v", got, err)
+	}
+	if _, err := os.Stat(path + ".old"); err != nil {
+		t.Error(err)
+	}
 	entries, _ := os.ReadDir(dir)
 	if len(entries) != 1 {
 		t.Errorf("left in the directory: %v", entries)

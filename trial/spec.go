@@ -117,7 +117,7 @@ func (s *Spec) control() int {
 	return max(0, slices.IndexFunc(s.Arms, func(a ArmSpec) bool { return a.Strategy == "native" }))
 }
 
-// equal says whether two trials are the same.
+// equal says whether two trials are the same, whatever their guardrails.
 func (s *Spec) equal(o *Spec) bool {
-	return s.Name == o.Name && s.Assignment == o.Assignment && s.Guardrail == o.Guardrail && slices.Equal(s.Arms, o.Arms)
+	return s.Name == o.Name && s.Assignment == o.Assignment && slices.Equal(s.Arms, o.Arms)
 }

@@ -18,7 +18,7 @@ import (
 
 const (
 	maxShapes  = 200              // of a trial that are told apart; cycles of others count in the overall comparison only
-	maxUnits   = 100_000          // users, schemas or hosts that are remembered; sessions of others are assigned but do not count
+	maxUnits   = 10_000           // users, schemas or hosts that are remembered; sessions of others are assigned but do not count
 	saveEvery  = 5 * time.Second  // what a crash may lose
 	pointEvery = 15 * time.Second // of the history, at first
 )
@@ -139,11 +139,17 @@ func (t *Trials) newRun(r *Results) *run {
 	return n
 }
 
-// SetGuardrail changes the guardrail of trials to come that do not say.
-func (t *Trials) SetGuardrail(share float64) {
+// SetGuardrail changes the guardrail of trials to come that do not say, and that of the one that runs if it is this one; it may be nil.
+func (t *Trials) SetGuardrail(share float64, running *Spec) {
 	t.control.Lock()
 	defer t.control.Unlock()
 	t.options.Guardrail = share
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if running != nil && t.run != nil && !t.run.over && t.run.results.Spec.equal(running) {
+		t.run.results.Spec.Guardrail = share
+		t.dirty = true
+	}
 }
 
 // Running says whether a trial is running.
@@ -153,7 +159,7 @@ func (t *Trials) Running() bool {
 	return t.run != nil && !t.run.over
 }
 
-// Has says whether the trial that is running, or was last, is this one.
+// Has says whether the trial that is running, or was last, is this one, whatever its guardrail.
 func (t *Trials) Has(s *Spec) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -395,7 +395,16 @@ func TestStartAndStop(t *testing.T) {
 	if err := b.Start(Spec{Name: "y", Arms: two}); err == nil || !strings.Contains(err.Error(), `"x" is running`) {
 		t.Errorf("a second one: %v", err)
 	}
-	if r := b.Report(); r.Guardrail != 0.2 || r.Control != "native" || r.Assignment != AssignRandom {
+	same := &Spec{Name: "x", Arms: b.Results().Spec.Arms, Assignment: AssignRandom}
+	b.SetGuardrail(0.3, &Spec{Name: "y", Arms: two})
+	if r := b.Report(); r.Guardrail != 0.2 {
+		t.Errorf("another trial's guardrail was taken: %v", r.Guardrail)
+	}
+	b.SetGuardrail(0.4, same)
+	if r := b.Report(); r.Guardrail != 0.4 || !b.Has(same) {
+		t.Errorf("guardrail %v", r.Guardrail)
+	}
+	if r := b.Report(); r.Control != "native" || r.Assignment != AssignRandom {
 		t.Errorf("%+v", r)
 	}
 }

@@ -54,6 +54,7 @@ func trialOf(c *config.Config) (*trial.Spec, error) {
 // beginTrial starts the trial of the settings, unless its results are there already: it goes on then, or has been stopped.
 func (s *service) beginTrial(c *config.Config) {
 	spec, _ := trialOf(c)
+	s.trials.SetGuardrail(c.Trial.Guardrail, spec)
 	if spec == nil || s.trials.Has(spec) {
 		return
 	}
@@ -72,6 +73,10 @@ func (s *service) beginTrial(c *config.Config) {
 func (s *service) continueTrial(before, next *config.Config) {
 	old, _ := trialOf(before)
 	spec, _ := trialOf(next)
+	if old != nil {
+		old.Guardrail = next.Trial.Guardrail // which can change while it runs
+	}
+	s.trials.SetGuardrail(next.Trial.Guardrail, spec)
 	switch {
 	case reflect.DeepEqual(old, spec):
 	case spec != nil:

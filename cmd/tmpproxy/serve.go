@@ -327,7 +327,6 @@ func (s *service) apply() (applied, waiting []string, err error) {
 			waiting = append(waiting, k.Name)
 		}
 	}
-	s.trials.SetGuardrail(next.Trial.Guardrail)
 	s.continueTrial(s.running, next)
 	s.running = next
 	return applied, waiting, nil

@@ -221,8 +221,9 @@ func TestApply(t *testing.T) {
 		{"level, and the listener as it was", []string{"--rewrite.strategy=native", "--log.level=debug"}, nil, []string{"log.level"}, nil, session.StrategyNative, zap.DebugLevel, ""},
 		{"a trial", []string{"--rewrite.strategy=keep", "--trial.arms=native,keep"}, nil, []string{"rewrite.strategy", "trial.arms", "log.level"}, nil, session.StrategyKeep, zap.InfoLevel, ""},
 		{"the trial goes on", []string{"--rewrite.strategy=keep", "--trial.arms=native,keep", "--log.level=warn"}, nil, []string{"log.level"}, nil, session.StrategyKeep, zap.WarnLevel, ""},
+		{"another guardrail", []string{"--rewrite.strategy=keep", "--trial.arms=native,keep", "--log.level=warn", "--trial.guardrail=0.5"}, nil, []string{"trial.guardrail"}, nil, session.StrategyKeep, zap.WarnLevel, ""},
 		{"no such arm", []string{"--trial.arms=native,fast"}, nil, nil, nil, session.StrategyKeep, zap.WarnLevel, `trial.arms: arm "fast"`},
-		{"another trial", []string{"--rewrite.strategy=keep", "--trial.arms=native,innodb"}, nil, []string{"trial.arms", "log.level"}, nil, session.StrategyKeep, zap.InfoLevel, ""},
+		{"another trial", []string{"--rewrite.strategy=keep", "--trial.arms=native,innodb"}, nil, []string{"trial.arms", "trial.guardrail", "log.level"}, nil, session.StrategyKeep, zap.InfoLevel, ""},
 		{"no trial", []string{"--rewrite.strategy=native"}, nil, []string{"rewrite.strategy", "trial.arms"}, nil, session.StrategyNative, zap.InfoLevel, ""},
 		{"all as at the start", nil, nil, []string{"rewrite.strategy"}, nil, session.StrategyInnoDB, zap.InfoLevel, ""},
 	} {
