@@ -268,7 +268,10 @@ func printReport(out io.Writer, r *trial.Report) error {
 		w := tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight)
 		fmt.Fprint(w, "arm\tcycles\treused\tsessions\tmedian\tp99\tmeans: create\tdrop\tstatements\treset\tratio\t95 % interval\t\n")
 		for _, a := range s.Arms {
-			ratio, interval := "", ""
+			ratio, interval := "-", "-"
+			if a.Arm == r.Control {
+				ratio, interval = "1", "control"
+			}
 			for _, v := range s.Verdicts {
 				if v.Arm == a.Arm && v.Ratio > 0 {
 					ratio, interval = fmt.Sprintf("%.3f", v.Ratio), bounds(v)
