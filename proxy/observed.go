@@ -2,6 +2,7 @@ package proxy
 
 import (
 	"maps"
+	"slices"
 	"sync"
 	"time"
 
@@ -141,7 +142,7 @@ func (o *observed) Counts() []advice.Counts {
 			RolledBack: s.RolledBack, Deadlocks: s.Deadlocks, FailedWrites: s.Failed, Names: s.newNames, Commits: s.Commits, Rows: s.Rows, MostRows: s.MostRows,
 			Create: took(s.Create), Drop: took(s.Drop), Spare: took(s.Spare), Use: took(s.Use), Busy: took(s.Busy), Share: s.Share,
 			Reuses: i.Reuses, Answered: took(s.Answered), Emptied: took(s.Emptied), Resets: s.Resets, Checks: s.Checks, Replays: i.Replays,
-			Settles: maps.Clone(s.settles), Fallbacks: i.Fallbacks, Taints: maps.Clone(s.taints), Churned: i.Native, Gaps: s.Gaps[:],
+			Settles: maps.Clone(s.settles), Fallbacks: i.Fallbacks, Taints: maps.Clone(s.taints), Churned: i.Native, Gaps: slices.Clone(s.Gaps[:]),
 		}
 		if s.MariaDB {
 			c.Server = "MariaDB"

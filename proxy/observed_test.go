@@ -151,6 +151,19 @@ func TestObservedUnread(t *testing.T) {
 	}
 }
 
+// TestCountsStay has counts stay as they were when sessions go on.
+func TestCountsStay(t *testing.T) {
+	o := newShared(&session.Policy{}, newJournal(zap.NewNop())).observed
+	seen := session.Observation{Shape: "CREATE TEMPORARY TABLE (a INT)", Cycles: 1}
+	seen.Gaps[3] = 1
+	o.Observe(&seen)
+	before := o.Counts()
+	o.Observe(&seen)
+	if len(before) != 1 || before[0].Gaps[3] != 1 || o.Counts()[0].Gaps[3] != 2 {
+		t.Errorf("before %+v", before)
+	}
+}
+
 // The way through the proxy takes some time, and not much; where the monitor account does not help, bytes do.
 func TestMeasureHop(t *testing.T) {
 	before := runtime.NumGoroutine()
