@@ -767,4 +767,7 @@ func (c *conversation) describe(i *SessionInfo) {
 	if c.m != nil {
 		i.Live, i.Parked = c.m.Counts()
 	}
+	if c.part != nil && c.trial == c.sh.trial.Load() {
+		i.Arm = c.part.Arm()
+	}
 }

@@ -68,6 +68,7 @@ type SessionInfo struct {
 	Parked        int       `json:"parked"`         // temporary tables that the client has dropped
 	InTransaction bool      `json:"in_transaction"` // as the server said last
 	Raw           bool      `json:"raw"`            // bytes are relayed and nothing is understood
+	Arm           string    `json:"arm,omitempty"`  // of the trial that is running
 }
 
 // driver carries sessions: it moves bytes between two connections as their conversation says.

@@ -18,6 +18,8 @@ type Participant interface {
 	Statement(ns int64, failed bool)
 	// Cycle takes a cycle that has ended. It must not be kept.
 	Cycle(*session.Cycle)
+	// Arm names the way in which the session is treated.
+	Arm() string
 	// End is the last call: the session is over.
 	End()
 }

@@ -42,6 +42,8 @@ func (p *fakeParticipant) Cycle(c *session.Cycle) {
 	p.t.told = append(p.t.told, fmt.Sprintf("cycle %s reused=%v statements=%d rows=%d", strategyNames[c.Strategy], c.Reused, c.Statements, c.Affected))
 }
 
+func (p *fakeParticipant) Arm() string { return strategyNames[p.t.strategy] }
+
 func (p *fakeParticipant) End() { p.t.told = append(p.t.told, "end") }
 
 // A session becomes part of a trial with the next command after it begins, is treated as the trial says, and stops being part of it.
@@ -58,19 +60,32 @@ func TestTrial(t *testing.T) {
 	for range 3 {
 		cycle()
 	}
+	arm := func(want string) {
+		t.Helper()
+		var i SessionInfo
+		if r.c.describe(&i); i.Arm != want {
+			t.Errorf("in arm %q instead of %q", i.Arm, want)
+		}
+	}
+	arm("")
 	trial := &fakeTrial{strategy: session.StrategyNative}
 	r.c.sh.setTrial(trial)
+	arm("")
 	if sent := strings.Join(cycle(), "; "); !strings.Contains(sent, create) || !strings.Contains(sent, drop) || strings.Contains(sent, "TRUNCATE") {
 		t.Errorf("an arm that is native: %s", sent)
 	}
 	s.answer = func(string) []byte { return fail(1146, "no such table") }
 	r.client(query("INSERT INTO nothing VALUES (1)"))
 	s.answer = nil
+	arm("native")
 	r.c.sh.setTrial(nil)
+	arm("")
 	cycle()
 	second := &fakeTrial{strategy: session.StrategyKeep}
 	r.c.sh.setTrial(second)
+	arm("")
 	cycle()
+	arm("keep")
 	cycle()
 	r.client(command(wire.ComPing, ""))
 	r.c.gone()

@@ -86,10 +86,9 @@ function showStatus(s) {
   const { strategy, totals } = s;
   put(byId('version'), s.version);
   put(byId('strategy'), strategy.in_force);
-  put(
-    byId('strategy-note'),
-    strategy.switched ? `switched by an operator at ${when(strategy.since)}; the settings say ${strategy.configured}` : `as the settings say, since ${when(strategy.since)}`,
-  );
+  const why = strategy.switched ? `switched by an operator at ${when(strategy.since)}; the settings say ${strategy.configured}` : `as the settings say, since ${when(strategy.since)}`;
+  const trial = !s.trial ? '' : strategy.in_force === 'native' ? `; the trial ${s.trial} waits` : `; the trial ${s.trial} treats sessions as its arms say`;
+  put(byId('strategy-note'), why + trial);
   byId('strategy-card').classList.toggle('switched', strategy.switched);
   const button = byId('switch');
   put(button, strategy.switched ? `Back to ${strategy.configured}` : 'Switch to native');

@@ -13,7 +13,7 @@ function state(s) {
   return words.join(', ') || 'between transactions';
 }
 
-const strategy = (s) => (s.arm ? `${s.arm} (trial)` : s.strategy ?? 'as in force');
+const strategy = (s) => (s.arm ? `in arm ${s.arm}` : 'as in force');
 
 function makeRow() {
   const cells = ['Client', 'Thread', 'Strategy', 'Tables live', 'Parked', 'Since', 'State'].map((label) =>

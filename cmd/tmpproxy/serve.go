@@ -164,8 +164,12 @@ func newService(c *config.Config, log *zap.Logger, level zap.AtomicLevel) (*serv
 				"/api/trial/export": func() any { return s.trials.Results() },
 				"/api/record":       func() any { return s.records.Status() },
 				"/api/status": func() any {
+					running := ""
+					if s.trials.Running() {
+						running = s.trials.Name()
+					}
 					return status{
-						Version: thisBuild().Version, Started: began, Uptime: time.Since(began).Seconds(), Draining: s.draining.Load(),
+						Trial: running, Version: thisBuild().Version, Started: began, Uptime: time.Since(began).Seconds(), Draining: s.draining.Load(),
 						Sessions: len(server.Sessions()), Strategy: s.control.Status(), Changes: s.admin.Changes(), Totals: total(server.Shapes()),
 					}
 				},

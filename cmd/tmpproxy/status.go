@@ -14,8 +14,9 @@ type status struct {
 	Draining bool           `json:"draining"` // a first signal has come
 	Sessions int            `json:"sessions"`
 	Strategy strategyStatus `json:"strategy"`
-	Changes  string         `json:"changes"` // what they take: see admin.Server.Changes
-	Totals   totals         `json:"totals"`  // of all shapes, since the process began
+	Trial    string         `json:"trial,omitempty"` // name of the one that is running
+	Changes  string         `json:"changes"`         // what they take: see admin.Server.Changes
+	Totals   totals         `json:"totals"`          // of all shapes, since the process began
 }
 
 // totals sum up the shapes.

@@ -30,7 +30,7 @@ import (
 var screenshots = flag.String("screenshots", "", "a `folder` that pictures of the pages are put into")
 
 // patience bounds what a test waits for; nothing takes that long unless it never comes.
-const patience = 60 * time.Second
+const patience = 2 * time.Minute
 
 // browser is a running Chromium, shared by all tests.
 var browser context.Context
@@ -124,7 +124,7 @@ func open(t *testing.T, host, hash string, l look) *tab {
 	t.Helper()
 	b := &tab{t: t, host: host}
 	ctx, closeTab := chromedp.NewContext(browser, chromedp.WithListener(b.hear))
-	ctx, cancel := context.WithTimeout(ctx, 3*patience)
+	ctx, cancel := context.WithTimeout(ctx, 5*patience)
 	b.ctx = ctx
 	scheme := "light"
 	if l.dark {

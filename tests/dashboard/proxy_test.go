@@ -116,3 +116,72 @@ func TestProxy(t *testing.T) {
 	b.says("#sessions-summary", "1 parked.")
 	b.until("more cycles", fmt.Sprintf(`document.querySelector("#reuses").innerText.endsWith(%q)`, "of 15 cycles"))
 }
+
+// TestProxyTrial runs a trial on a running proxy from its page: sessions are treated by arm, their cycles are shown, the switch to
+// native holds for all of them, and the trial ends when it is told to.
+func TestProxyTrial(t *testing.T) {
+	s := shared(t)
+	p := startProxy(t, s)
+	b := open(t, p.Admin, "#trial", desk)
+	b.says("#trial-summary", "No trial is running.")
+	b.fill("#trial-name", "live")
+	b.click("#trial-start button[type=submit]")
+	b.until("the field", `document.activeElement.id === "token"`)
+	b.press(token + enter)
+	b.says("#trial-summary", "live has been running since")
+	b.says("#strategy-note", "the trial live treats sessions as its arms say")
+
+	// Which session is in which arm is a matter of chance: there are sessions until each arm has one.
+	arms := `[...document.querySelectorAll('#trial table:last-of-type tbody td[data-label="Sessions"]')].map(td => Number(td.innerText))`
+	var clients []client
+	for len(clients) < 60 && !ask[bool](b, arms+`.length === 3 && `+arms+`.every(n => n > 0)`) {
+		c := connect(t, s, p)
+		c.cycles(4)
+		clients = append(clients, c)
+		b.until("the session", arms+fmt.Sprintf(`.reduce((a, n) => a + n, 0) === %d`, len(clients)))
+	}
+	b.until("cycles of each arm", `[...document.querySelectorAll('#trial table:last-of-type tbody td[data-label="Cycles"]')].every(td => Number(td.innerText) > 0)`)
+	b.until("the distribution", `document.querySelectorAll("#trial .plot canvas").length > 0`)
+	b.until("the table", `document.querySelector("#trial-shape").innerText.includes("dashboard INT")`)
+	b.visit("sessions-page")
+	for _, arm := range []string{"native", "innodb", "keep"} {
+		b.says("#sessions-summary", "in arm "+arm)
+	}
+
+	b.click("#switch")
+	b.switched("native")
+	for _, c := range clients {
+		c.cycles(2)
+	}
+	b.says("#sessions-summary", "0 temporary tables live, 0 parked.")
+	b.visit("trial")
+	b.says("#trial .fault", "all sessions are left alone")
+	b.says("#strategy-note", "the trial live waits")
+	b.click("#switch")
+	b.switched("innodb")
+
+	b.click("#trial-stop")
+	b.until("the question", `document.querySelector("#confirm-dialog").open`)
+	b.click("#confirm-ok")
+	b.says("#trial-summary", "live was stopped at")
+	b.until("no trial above", `!document.querySelector("#strategy-note").innerText.includes("trial")`)
+	b.visit("sessions-page")
+	b.says("#sessions-summary", "as in force")
+}
+
+// TestProxyAdvice watches a proxy that only observes.
+func TestProxyAdvice(t *testing.T) {
+	s := shared(t)
+	p := startProxy(t, s, "TMPPROXY_REWRITE_STRATEGY=observe")
+	b := open(t, p.Admin, "#advice", desk)
+	b.switched("observe")
+	c := connect(t, s, p)
+	c.cycles(30)
+	b.says("#advice", "Observing 1 session")
+	b.says("#advice article .full", "dashboard INT")
+	b.until("a sentence", `document.querySelector("#advice article .words").innerText.length > 20`)
+	b.click("#advice article summary")
+	b.says("#advice article .facts", "Cycles per session")
+	b.says("#advice article .facts", "30.0")
+	b.picture("advice-live")
+}
