@@ -317,15 +317,21 @@ func (m *Machine) imagine(p phase) Outcome {
 	switch p {
 	case atProbe:
 		return Outcome{Kind: OutcomeErr, Code: errNoSuchTable, Now: now}
-	case atCheck, atCheckRows:
+	case atCheck, atCheckRows, atCopied:
 		return Outcome{Kind: OutcomeSet, Status: m.status, Definition: imaginedTable, Now: now}
+	case atSource:
+		return Outcome{Kind: OutcomeSet, Status: m.status, Definition: imaginedSource, Now: now}
 	case atTruncate, atCommit:
 		return Outcome{Status: m.status &^ (statusInTrans | statusInTransReadOnly), Now: now}
 	}
 	return Outcome{Status: m.status, Now: now}
 }
 
-var imaginedTable = rewrite.Definition("CREATE TEMPORARY TABLE `t` (\n  `a` int\n) ENGINE=InnoDB")
+// A table that is looked at is ours, and the one that it is like has not changed.
+var (
+	imaginedTable  = rewrite.Definition("CREATE TEMPORARY TABLE `t` (\n  `a` int\n) ENGINE=InnoDB")
+	imaginedSource = rewrite.Definition("CREATE TABLE `s` (\n  `a` int\n) ENGINE=InnoDB")
+)
 
 // doubt forgets what would be cached: it may not be so.
 func (o *Observer) doubt() {
@@ -409,6 +415,9 @@ func (o *Observer) created(took int64, warnings uint16, inTransaction bool) {
 	c := &o.command
 	s := o.shape(c.create.Shape)
 	s.Engine, s.Keep, s.Converts = c.create.Engine, c.create.Keep.Reason, c.create.Converted
+	if s.Keep == rewrite.ReasonLike && o.event.Policy.CacheLike {
+		s.Keep = rewrite.ReasonNone
+	}
 	if s.Converts {
 		s.Convert = c.create.Convert.Reason
 	}

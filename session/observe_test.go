@@ -141,6 +141,7 @@ func TestObserver(t *testing.T) {
 		want   counts
 		notes  map[NoteKind]int
 		before func(*watcher)
+		like   bool
 	}{
 		"plain": {
 			cycle: []string{createT, "rows=3 INSERT INTO t VALUES (1), (2), (3)", "SELECT * FROM t ORDER BY a", "SELECT 1", dropT},
@@ -191,6 +192,19 @@ func TestObserver(t *testing.T) {
 			want:  counts{"cycles": 10, "unordered": 10, "creates": 10, "drops": 10, "uses": 10, "answered": 0, "keep": int64(rewrite.ReasonAsSelect)},
 			notes: map[NoteKind]int{NoteFallback: 10, NoteReuse: 0},
 		},
+		"like another": {
+			cycle: []string{"CREATE TEMPORARY TABLE t LIKE base", "INSERT INTO t VALUES (1)", dropT},
+			shape: "LIKE base",
+			want:  counts{"cycles": 10, "answered": 0, "keep": int64(rewrite.ReasonLike)},
+			notes: map[NoteKind]int{NoteFallback: 10, NoteReuse: 0},
+		},
+		"like another, cached": {
+			like:  true,
+			cycle: []string{"CREATE TEMPORARY TABLE t LIKE base", "INSERT INTO t VALUES (1)", dropT},
+			shape: "LIKE base",
+			want:  counts{"cycles": 10, "answered": 17, "keep": int64(rewrite.ReasonNone)},
+			notes: map[NoteKind]int{NoteFallback: 0, NoteReuse: 8, NoteBlockName: 0},
+		},
 		"prepared": {
 			first: []string{"prepare " + createT, "prepare INSERT INTO t VALUES (1)", "prepare " + dropT},
 			cycle: []string{"execute " + createT, "rows=1 execute INSERT INTO t VALUES (1)", "execute " + dropT},
@@ -239,6 +253,7 @@ func TestObserver(t *testing.T) {
 				test.before(w)
 			}
 			s := newObservedSession(t, w, Server{Version: 90704})
+			s.policy.Observe.CacheLike = test.like
 			for _, text := range test.first {
 				s.run(text)
 			}
