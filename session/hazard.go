@@ -22,6 +22,8 @@ func (m *Machine) hazards(o *Outcome) {
 				t.away = true
 			case ok && s.Verbs&rollback != 0 && t.written:
 				m.hazard(t, "rollback")
+			case ok && !m.server.MariaDB && o.Status&statusInTransReadOnly != 0 && s.Verbs&writeVerbs != 0 && t.named:
+				m.hazard(t, "read_only_write") // COUNT(*) may then be wrong: a fault of MySQL's InnoDB
 			case !ok && o.Code == errDeadlock && (t.written || t.named):
 				m.hazard(t, "deadlock")
 			case !ok && s.Verbs&multiRow != 0 && t.named:

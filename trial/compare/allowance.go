@@ -118,6 +118,11 @@ func init() {
 			Status:     func(_, proxied uint16) uint16 { return proxied & mysql.SERVER_STATUS_IN_TRANS },
 			Reason:     "under autocommit=0 access to an InnoDB table opens a transaction",
 		},
+		"read-only-count": {
+			Strategies: converting,
+			Match:      data,
+			Reason:     "MySQL 9.7 counts the rows of an InnoDB temporary table as of the read view of a read-only transaction that has written to it",
+		},
 		"read-view": {
 			Strategies: converting,
 			Match:      data,

@@ -96,6 +96,7 @@ type side struct {
 	counted         bool              // ROW_COUNT() is known to differ
 	copied          bool              // user variables hold what differed
 	states          bool              // in the present step all that is told of the session's state is that no transaction is open
+	pending         bool              // MySQL: an EXECUTE has failed, and no OK has come since
 	rolledBack      bool              // rows were kept by a ROLLBACK that undid others
 	partial         bool              // a statement of several rows has failed
 	generates       bool              // there was an AUTO_INCREMENT column
@@ -395,6 +396,7 @@ func (s *side) finish(direct, proxied *Exchange) {
 		s.counted = true
 	}
 	failed := direct.Reply.Err() != nil || proxied.Reply.Err() != nil
+	s.pending = (s.pending || executesText.MatchString(s.text) || executesHandle(direct.Step)) && direct.Reply.Err() != nil && !s.mariadb
 	s.mixed = s.mixed && reads || failed && !s.mariadb && writes.MatchString(s.text)
 	s.prepared = direct.Step.Verb == prepare || s.prepared && s.text == ""
 	s.statistics = s.statistics || s.mariadb && makesInnoDB(s.text)
