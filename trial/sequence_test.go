@@ -130,16 +130,28 @@ func TestFalseAlarms(t *testing.T) {
 	}
 }
 
-// A gain of 10 % is found in at least 90 % of trials with 2000 sessions of 20 cycles.
+// A gain of 10 % is found in at least 90 % of trials with 2000 sessions of 20 cycles. The connections of a pool need a greater one, as
+// there are few of them, and three are too few for any.
 func TestPower(t *testing.T) {
-	w := world{sessions: 2000, alive: 16, cycles: between(20, 20), between: 0.4, within: 0.8, stalls: 0.02, effect: math.Log(0.9), treatment: 0.5}
-	wrong, found := w.rates(simulatedPower, 1)
-	t.Logf("found in %.1f %%, wrong in %.2f %%", 100*found, 100*wrong)
-	if found < 0.9 {
-		t.Errorf("found in %.1f %% of trials", 100*found)
-	}
-	if wrong > alpha {
-		t.Errorf("wrong in %.2f %% of trials", 100*wrong)
+	for name, test := range map[string]struct {
+		world
+		least, most float64
+	}{
+		"2000 sessions": {world{sessions: 2000, alive: 16, cycles: between(20, 20), between: 0.4, within: 0.8, stalls: 0.02, effect: math.Log(0.9), treatment: 0.5}, 0.9, 1},
+		"a pool of 20":  {world{sessions: 20, alive: 20, cycles: between(1500, 1500), between: 0.03, within: 0.8, stalls: 0.02, effect: math.Log(0.8), treatment: 0.5}, 0.9, 1},
+		"a pool of 3":   {world{sessions: 3, alive: 3, cycles: between(1500, 1500), between: 0.03, within: 0.8, effect: math.Log(0.5), treatment: 0.5}, 0, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			wrong, found := test.rates(simulatedPower, 1)
+			t.Logf("found in %.1f %%, wrong in %.2f %%", 100*found, 100*wrong)
+			if found < test.least || found > test.most {
+				t.Errorf("found in %.1f %% of trials", 100*found)
+			}
+			if wrong > alpha {
+				t.Errorf("wrong in %.2f %% of trials", 100*wrong)
+			}
+		})
 	}
 }
 

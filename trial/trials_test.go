@@ -36,7 +36,7 @@ func newBench(t *testing.T, dir string) *bench {
 	var err error
 	b.Trials, err = New(zap.New(core), Options{
 		Dir: dir, Guardrail: 0.2, Native: func() bool { return b.native }, Changed: func(running bool) { b.events = append(b.events, running) },
-		now: func() time.Time { return b.clock }, random: r.Float64,
+		now: func() time.Time { return b.clock }, random: r.Float64, still: true,
 	})
 	if err != nil {
 		t.Fatal(err)
