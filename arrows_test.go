@@ -30,8 +30,9 @@ var arrows = map[string][]string{
 	"trial/compare": {"tests/rawclient"},
 	"trial/judge":   {"tests/rawclient", "trial/compare"},
 	"trial/record":  {"rewrite", "wire"},
+	"trial/conform": {"tests/rawclient", "trial/compare", "trial/record"},
 	"trial/replay":  {"rewrite", "tests/rawclient", "trial/compare", "trial/judge", "trial/record"},
-	"cmd/tmpproxy":  {"admin", "advice", "bench", "config", "proxy", "rewrite", "session", "trial", "trial/record", "trial/replay", "wire"},
+	"cmd/tmpproxy":  {"tests/rawclient", "trial/compare", "admin", "advice", "bench", "config", "proxy", "rewrite", "session", "trial", "trial/conform", "trial/record", "trial/replay", "wire"},
 }
 
 // pure are packages that neither do I/O nor know the time, and neither log nor count: what they decide can be tested without

@@ -41,9 +41,13 @@ var flavours = map[string]struct {
 // scripts returns all scripts, parsed.
 func scripts(t *testing.T) []*compare.Script {
 	t.Helper()
-	files, err := filepath.Glob("scripts/*.txt")
-	if err != nil {
-		t.Fatal(err)
+	var files []string
+	for _, pattern := range []string{"scripts/*.txt", "../trial/conform/scripts/*.txt"} { // the latter come with the program
+		found, err := filepath.Glob(pattern)
+		if err != nil {
+			t.Fatal(err)
+		}
+		files = append(files, found...)
 	}
 	if len(files) == 0 {
 		t.Fatal("no scripts")

@@ -327,3 +327,29 @@ func TestReplayLogs(t *testing.T) {
 		}
 	})
 }
+
+// TestCheckCompare has check compare on servers: nothing differs but what is listed, and nothing is left behind.
+func TestCheckCompare(t *testing.T) {
+	eachKind(t, func(t *testing.T, kind server.Kind) {
+		s := shared(t, kind)
+		user, password := s.Account()
+		file := filepath.Join(t.TempDir(), "password")
+		if err := os.WriteFile(file, []byte(password+"\n"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		args := []string{"check", "--backend.address=" + s.Address, "--compare", "--schema=compared", "--user=" + user, "--password-file=" + file, "--arms=keep,innodb"}
+		out, code := tmpproxy(t, args...)
+		if code != 0 || strings.Contains(out, "NOT LISTED") || !strings.Contains(out, "\nkeep: ") || !strings.Contains(out, "row-order, ") {
+			t.Errorf("exit code %d:\n%s", code, out)
+		}
+		executeDirectly(t, s, "CREATE DATABASE compared") // was dropped
+		t.Cleanup(func() { executeDirectly(t, s, "DROP DATABASE compared") })
+		if out, code := tmpproxy(t, args...); code != 2 || !strings.Contains(out, "exists already") {
+			t.Errorf("with the schema there: exit code %d:\n%s", code, out)
+		}
+		executeDirectly(t, s, "CREATE TABLE compared.still (a INT)")
+		if out, code := tmpproxy(t, append(args[:3:3], "--schema=other")...); code != 2 || !strings.Contains(out, "needs an account") {
+			t.Errorf("without an account: exit code %d:\n%s", code, out)
+		}
+	})
+}

@@ -26,16 +26,28 @@ func newCheck() *cobra.Command {
 		Short: "Validate the settings, look at the server, and say what would be done",
 		Long: `check validates the settings, connects to the server and prints what it is, which protocol capabilities are carried and
 which are cleared, and what would be done with temporary tables. With a monitor account (backend.monitor.user) it also says
-what in the server's settings, routines and triggers stands in the way. It changes nothing.`,
+what in the server's settings, routines and triggers stands in the way. It changes nothing.
+
+With --compare it also runs a list of statements, as applications with temporary tables send them, directly and through a proxy of
+its own with each strategy, compares everything that a client can see, and prints what differs and which of it is on the list of
+what can be noticed. It does so in a schema of its own (--schema), which it creates and drops. It takes a minute or so and makes a
+few thousand small statements.
+
+Exit codes: 0 all is well, and nothing differs but what is on the list; 3 something else differs; 1 run time; 2 usage.`,
 		Args: noArguments,
 	}
 	load := settings(command)
+	var compare comparison
+	compare.flags(command.Flags())
 	command.RunE = func(command *cobra.Command, _ []string) error {
 		c, err := load()
 		if err != nil {
 			return err
 		}
-		return check(command.Context(), c, command.OutOrStdout())
+		if err := check(command.Context(), c, command.OutOrStdout()); err != nil || !compare.wanted {
+			return err
+		}
+		return compare.run(c, command.OutOrStdout(), command.ErrOrStderr())
 	}
 	return command
 }

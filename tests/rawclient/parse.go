@@ -1,6 +1,7 @@
 package rawclient
 
 import (
+	"bufio"
 	"bytes"
 	"errors"
 	"io"
@@ -26,7 +27,7 @@ func (r *replayed) WriteTo(io.Writer) (int64, error) { return 0, errors.New("not
 func Parse(command byte, capabilities, mariaDB uint32, raw []byte) (Reply, error) {
 	socket := &replayed{}
 	socket.Reader.Reset(raw)
-	c := newConn(struct{ net.Conn }{socket}, Config{KeepRaw: true})
+	c := &Conn{config: Config{KeepRaw: true}, socket: struct{ net.Conn }{socket}, in: bufio.NewReaderSize(socket, min(len(raw), 64<<10))}
 	c.Capabilities, c.MariaDB = capabilities, mariaDB
 	switch command {
 	case mysql.COM_FIELD_LIST:

@@ -381,3 +381,18 @@ func numbers(d *Difference) (direct, proxied uint16, ok bool) {
 	two, err := strconv.ParseUint(d.Proxied, 0, 16)
 	return uint16(one), uint16(two), err == nil
 }
+
+// Covering returns the first of the allowances named that covers a difference, alone or, of status flags, together with those
+// before it; "" if they do not.
+func Covering(names []string, d *Difference) string {
+	direct, proxied, _ := numbers(d)
+	left := direct ^ proxied
+	for _, name := range names {
+		whole, flags := Allowances[name].covers(d, left)
+		left &^= flags
+		if whole || flags != 0 && left == 0 {
+			return name
+		}
+	}
+	return ""
+}

@@ -109,7 +109,7 @@ func judgeAll(o *Options, runs []Arm, outcomes []*outcome) (*Report, error) {
 	direct, again := outcomes[0], outcomes[len(outcomes)-1]
 	r := &Report{Server: direct.version, Input: direct.input}
 	unstable := map[place]bool{}
-	groups, err := compareRuns(direct, again, "native", unstable, true)
+	groups, err := compareRuns(&Options{}, direct, again, runs[0], unstable, true)
 	if err != nil {
 		return nil, err
 	}
@@ -120,7 +120,7 @@ func judgeAll(o *Options, runs []Arm, outcomes []*outcome) (*Report, error) {
 	for i, arm := range runs[:len(runs)-1] {
 		a := ArmReport{Name: arm.Name, Latency: outcomes[i].latency.report(direct.latency)}
 		if i > 0 {
-			if a.Groups, err = compareRuns(direct, outcomes[i], arm.Strategy, unstable, false); err != nil {
+			if a.Groups, err = compareRuns(o, direct, outcomes[i], arm, unstable, false); err != nil {
 				return nil, err
 			}
 		}
@@ -135,8 +135,8 @@ func judgeAll(o *Options, runs []Arm, outcomes []*outcome) (*Report, error) {
 }
 
 // compareRuns groups the differences of two runs, but for those at unstable places.
-func compareRuns(direct, other *outcome, strategy string, unstable map[place]bool, all bool) ([]Group, error) {
-	j := judge.New(direct.flavour, strategy)
+func compareRuns(o *Options, direct, other *outcome, arm Arm, unstable map[place]bool, all bool) ([]Group, error) {
+	j := judge.New(direct.flavour, arm.Strategy)
 	byKey := map[Group]*Group{}
 	ended := map[string]string{} // sessions that are no longer in the same state, and the difference that ended it
 	gone := map[string]bool{}    // sessions that have ended on one side
@@ -169,7 +169,7 @@ func compareRuns(direct, other *outcome, strategy string, unstable map[place]boo
 			delete(ended, session)
 			delete(gone, session)
 		}
-		if gone[session] {
+		if gone[session] || o.Applies != nil && !o.Applies(ordinal, arm.Name) {
 			continue
 		}
 		dx, err := d.exchange()
@@ -190,8 +190,14 @@ func compareRuns(direct, other *outcome, strategy string, unstable map[place]boo
 			if !all && (unstable[place{shape, field}] || volatile.MatchString(d.Text) && inRows.MatchString(field)) {
 				continue
 			}
+			why := reason(f.Name)
 			if onlySlow(&f) {
 				f.Name = "query-was-slow"
+			}
+			if f.Name == "" && o.Listed != nil {
+				d := f.Difference
+				d.Strategy = arm.Name
+				f.Name, why = o.Listed(ordinal, &d)
 			}
 			key := Group{Name: f.Name, Shape: shape, Field: field}
 			if before, ok := ended[session]; ok && f.Name == "" {
@@ -206,7 +212,7 @@ func compareRuns(direct, other *outcome, strategy string, unstable map[place]boo
 			if g == nil {
 				g = new(Group)
 				*g = key
-				g.Reason = reason(f.Name)
+				g.Reason = why
 				g.Example = fmt.Sprintf("session %s, record %d: %s; directly %s, here %s", session, ordinal+1, f.Path, short(f.Direct), short(f.Proxied))
 				byKey[key] = g
 			}
@@ -320,6 +326,14 @@ func (r *Report) WriteText(out io.Writer) error {
 	return err
 }
 
+// WriteDifferences writes what differs alone.
+func (r *Report) WriteDifferences(out io.Writer) error {
+	var b strings.Builder
+	r.writeDifferences(&b)
+	_, err := io.WriteString(out, b.String())
+	return err
+}
+
 // writeDifferences writes what differs, arm by arm.
 func (r *Report) writeDifferences(b *strings.Builder) {
 	for i := range r.Arms[min(1, len(r.Arms)):] {
@@ -340,22 +354,28 @@ func (r *Report) writeDifferences(b *strings.Builder) {
 		}
 		fmt.Fprintf(b, "%d kinds of differences that are not on the list of what can be noticed, %d that are, %d that may follow from these.\n", a.Unlisted, listed, following)
 		const most = 40
+		named := map[string][]Group{}
+		var names []string
 		for n, g := range a.Groups {
-			if n == most {
-				fmt.Fprintf(b, "  … and %d more\n", len(a.Groups)-most)
-				break
-			}
 			name := g.Name
 			switch {
 			case g.Follows != "":
 				name = "may follow from " + g.Follows
 			case name == "":
-				name = "NOT LISTED"
+				if n < most {
+					fmt.Fprintf(b, "  NOT LISTED, %d times in %s of %s\n    %s\n", g.Count, g.Field, g.Shape, g.Example)
+				} else if n == most {
+					fmt.Fprintf(b, "  … and %d more that are not listed\n", a.Unlisted-most)
+				}
+				continue
 			}
-			fmt.Fprintf(b, "  %s, %d times in %s of %s\n    %s\n", name, g.Count, g.Field, g.Shape, g.Example)
-			if g.Reason != "" {
-				fmt.Fprintf(b, "    %s\n", g.Reason)
+			if named[name] == nil {
+				names = append(names, name)
 			}
+			named[name] = append(named[name], g)
+		}
+		for _, name := range names {
+			writeNamed(b, name, named[name])
 		}
 	}
 	if n := len(r.NotRepeatable); n > 0 {
@@ -367,6 +387,28 @@ func (r *Report) writeDifferences(b *strings.Builder) {
 			}
 			fmt.Fprintf(b, "  %s of %s (%d times)\n", g.Field, g.Shape, g.Count)
 		}
+	}
+}
+
+// writeNamed writes the groups of one name, the most frequent ones with examples.
+func writeNamed(b *strings.Builder, name string, groups []Group) {
+	slices.SortStableFunc(groups, func(x, y Group) int { return y.Count - x.Count })
+	count := 0
+	for _, g := range groups {
+		count += g.Count
+	}
+	fmt.Fprintf(b, "  %s, %d times", name, count)
+	if r := groups[0].Reason; r != "" {
+		fmt.Fprintf(b, ": %s", r)
+	}
+	b.WriteByte('\n')
+	const most = 3
+	for i, g := range groups {
+		if i == most {
+			fmt.Fprintf(b, "    … and in %d more\n", len(groups)-most)
+			break
+		}
+		fmt.Fprintf(b, "    %d times in %s of %s\n      %s\n", g.Count, g.Field, g.Shape, g.Example)
 	}
 }
 

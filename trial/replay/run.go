@@ -40,7 +40,11 @@ type Options struct {
 	Speed float64
 	// Patience is how long the next statement waits for one that does not answer; 0 means 2 s.
 	Patience time.Duration
-	Log      func(format string, args ...any) // progress; nil: none
+	// Listed returns the name and the reason of a listed difference that d is, where package judge knows none; it may be nil.
+	// Applies says whether a record is compared in an arm; nil: all are.
+	Listed  func(ordinal int, d *compare.Difference) (name, reason string)
+	Applies func(ordinal int, arm string) bool
+	Log     func(format string, args ...any) // progress; nil: none
 }
 
 // Direct and Again are the names of the runs without a proxy.
@@ -303,12 +307,20 @@ func (p *player) begin(ordinal int, rec *record.Record) error {
 
 var mariaVersion = regexp.MustCompile(`(\d+\.\d+)\.\d+-MariaDB`)
 
+// Flavour is a server's kind as scripts name it, mysql or mariadb, by its version.
+func Flavour(version string) string {
+	kind, _, _ := strings.Cut(flavour(version), "-")
+	return kind
+}
+
 // flavour is a server's name in the lists of known differences.
 func flavour(version string) string {
 	m := mariaVersion.FindStringSubmatch(version)
 	switch {
-	case m != nil:
-		return "mariadb-" + m[1]
+	case m != nil && m[1] == "10.5":
+		return "mariadb-10.5"
+	case m != nil && m[1] != "10.6" && m[1] != "10.11": // those that list temporary tables in SHOW TABLES
+		return "mariadb-11.8"
 	case strings.Contains(version, "MariaDB"):
 		return "mariadb"
 	}
