@@ -193,6 +193,8 @@ func TestCompare(t *testing.T) {
 		{"mariadb", "innodb", "", []exchange{same("INSERT INTO t1 VALUES (1)", ok(0x2003, 0)), {"SELECT COUNT(*) FROM t1", selects("1"), selects("0")}}},
 		{"mysql", "innodb", "", []exchange{same("INSERT INTO t1 VALUES (1)", ok(0x2003, 0)), {"SELECT SUM(a) FROM t1", selects("1"), selects("0")}}},
 		{"mysql", "innodb", "", []exchange{same("INSERT INTO t1 VALUES (1)", ok(3, 0)), {"SELECT COUNT(*) FROM t1", selects("1"), selects("0")}}},
+		{"mysql", "keep", "listed-warnings", []exchange{{"SHOW WARNINGS", selects("Combining the storage engines InnoDB and MEMORY is deprecated, t1 and t3"), selects("Combining the storage engines InnoDB and MEMORY is deprecated, t1 and t2")}}},
+		{"mysql", "keep", "", []exchange{{"SHOW WARNINGS", selects("Combining the storage engines InnoDB and MEMORY is deprecated, t1 and t3"), selects("Combining nothing")}}},
 		{"mysql", "keep", "pending-state", []exchange{same("EXECUTE s", refuses(1051, "no")), same("EXPLAIN nosuch", refuses(1064, "no")), {"DROP TABLE t1", told("\x01\b\alab2_01"), told("")}}},
 		{"mysql", "keep", "", []exchange{same("EXECUTE s", ok(2, 0)), {"DROP TABLE t1", told("\x01\b\alab2_01"), told("")}}},
 		{"mysql", "innodb", "rollback-rows", []exchange{same("ROLLBACK", ok(2, 1)), {"SELECT * FROM t1 ORDER BY a", selects("1"), selects()}}},

@@ -132,7 +132,7 @@ var Known = []Difference{
 	{
 		Name: "listed-warnings",
 		Match: func(s *side, d *compare.Difference) bool {
-			if s.mixed && mixes(d) {
+			if s.mixed && mixes(d) || mixed.MatchString(d.Direct) && mixed.MatchString(d.Proxied) {
 				return true
 			}
 			return s.warned && (s.text == "" && warns(d) || readsDiagnostics.MatchString(s.text) && (data(d) || warns(d)))
@@ -355,6 +355,9 @@ func quotesMore(direct, proxied string) bool {
 	d, p := nearText.FindStringSubmatch(direct), nearText.FindStringSubmatch(proxied)
 	return d != nil && p != nil && d[1] == p[1] && d[3] == p[3] && strings.HasPrefix(d[2], p[2])
 }
+
+// mixed is MySQL's warning 6414, which names the table that had been written to when the engines were first combined.
+var mixed = regexp.MustCompile(`^"Combining the storage engines \w+ and \w+ is deprecated, `)
 
 // mixes matches a list of warnings of which one has MySQL's 6414, and the number of its entries.
 func mixes(d *compare.Difference) bool {
