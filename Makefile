@@ -2,7 +2,8 @@
 # make test     everything, with real servers that are obtained and started by the tests (tests/server/obtain.sh)
 # make suite-short  files of MySQL's own test suite, directly and through the proxy (part of make test)
 # make suite    the same, its C API test, and all its table definitions, as they are and converted
-# make test-long  the same with all files of the suite, and all drivers, for hours
+# make test-long  all that takes long, for hours: all files of the suite, its C API test and definitions, all drivers, the scripts and
+#               5000 sequences on MariaDB 10.5 and 11.8 as well
 # make drivers  drivers of eight languages and command-line programs, directly and through the proxy (make test runs three of them)
 # make servers  only obtains these servers, and what else the tests need; they are kept in ~/.cache/tmpproxy/servers (TMPPROXY_SERVERS_DIR)
 # make sequences  made-up sequences of statements, directly and through the proxy, the same each time: SEQUENCES (1500) for each
@@ -73,6 +74,8 @@ suite: suite-short
 	$(MAKE) sequences SEQUENCES=5000 FUZZ_SERVERS=mysql,mariadb,mariadb-11.8,mariadb-10.5
 
 test-long: drivers
+	$(GO) test -count=1 -tags realserver -timeout 6h ./tests -related
+	$(MAKE) sequences SEQUENCES=5000 FUZZ_SERVERS=mysql,mariadb,mariadb-11.8,mariadb-10.5
 	$(GO) test -count=1 -tags 'realserver suite' -timeout 6h -v ./tests/suite -suite.all | grep -Ev '^(=== | *--- PASS)'; exit $${PIPESTATUS[0]}
 	$(GO) test -count=1 -tags 'realserver suite' -timeout 60m -v -run '^TestDefinitions$$' ./tests
 

@@ -81,10 +81,10 @@ func (m *Machine) unknownSchema() {
 }
 
 // nativeVariables are those that move temporary tables out of sight, forbid to change them while there are any, or make the
-// server tell of every temporary table that comes or goes.
+// server tell of every temporary table that comes or goes, or of every statement.
 var nativeVariables = []string{
 	"pseudo_thread_id", "pseudo_replica_mode", "pseudo_slave_mode", "gtid_next", "gtid_seq_no", "gtid_domain_id", "server_id",
-	"binlog_format", "session_track_state_change", "session_track_transaction_info",
+	"binlog_format", "session_track_state_change", "session_track_transaction_info", "profiling",
 }
 
 // The words by which a SET that cannot be read gives itself away.

@@ -25,6 +25,9 @@ import (
 // settings are further settings of the proxies under test, for looking into a failure.
 var settings = flag.String("proxy", "", "further settings of tmpproxy, as NAME=value separated by blanks")
 
+// related has the scripts for MariaDB 10.11 run on its other series as well.
+var related = flag.Bool("related", false, "run the scripts for MariaDB 10.11 on 10.5 and 11.8 as well")
+
 // flavours are the servers of the scripts by the names these use. MySQL's binary log is on by default, MariaDB's is off.
 var flavours = map[string]struct {
 	kind server.Kind
@@ -75,7 +78,10 @@ func scripts(t *testing.T) []*compare.Script {
 // eachServer runs a test for each server that a script asks for, on servers of that test's own kind side by side.
 func eachServer(t *testing.T, list []*compare.Script, test func(t *testing.T, s *server.Server, script *compare.Script, flavour string)) {
 	for name, flavour := range flavours {
-		wanted := slices.DeleteFunc(slices.Clone(list), func(s *compare.Script) bool { return !slices.Contains(s.Servers, name) })
+		wanted := slices.DeleteFunc(slices.Clone(list), func(s *compare.Script) bool {
+			other := *related && (name == "mariadb-10.5" || name == "mariadb-11.8") && slices.Contains(s.Servers, "mariadb")
+			return !other && !slices.Contains(s.Servers, name)
+		})
 		if len(wanted) == 0 {
 			continue
 		}

@@ -90,7 +90,7 @@ func init() {
 		},
 		"rollback-rows": {
 			Strategies: converting,
-			Match:      data,
+			Match:      rolledBack,
 			Reason:     "rows written in a transaction vanish on ROLLBACK, which MEMORY and MyISAM keep",
 		},
 		"rollback-1196": {
@@ -105,7 +105,7 @@ func init() {
 		},
 		"auto-increment-gaps": {
 			Strategies: converting,
-			Match:      data,
+			Match:      gaps,
 			Reason:     "InnoDB reserves AUTO_INCREMENT values in blocks",
 		},
 		"equal-replace": {
@@ -152,8 +152,29 @@ func init() {
 			Reason: "FOUND_ROWS() behind a ROLLBACK is the number of rows that were copied out before it",
 		},
 		"set-transaction": {
-			Match:  whole,
+			Match:  setTransaction,
 			Reason: "as no transaction is open after a CREATE or DROP that the proxy answered, SET TRANSACTION succeeds",
+		},
+		"session-read-only": {
+			Strategies: converting,
+			Match: func(d *Difference) bool {
+				code, _ := d.DirectEvent.Value("result[0].error.code")
+				return code == "1792" || d.DirectEvent.Probe != ""
+			},
+			Reason: "a transaction that an access to an InnoDB table has opened is not read-only yet behind SET SESSION TRANSACTION READ ONLY",
+		},
+		"row-count-prepare": {
+			Match: func(d *Difference) bool {
+				return strings.Contains(d.DirectEvent.Text(), "ROW_COUNT()") && rowPath.MatchString(d.Path)
+			},
+			Reason: "ROW_COUNT() behind a COM_STMT_PREPARE is that of the DROP of a parked table that came before it",
+		},
+		"emptied-statistics": {
+			Servers: mariadbs,
+			Match: func(d *Difference) bool {
+				return d.DirectEvent.Probe == "" && strings.HasPrefix(d.Step().Text, "EXPLAIN ") && rowPath.MatchString(d.Path)
+			},
+			Reason: "an InnoDB table that was emptied has statistics, and one that was just made has none: plans differ",
 		},
 		"handler": {
 			Strategies: converting,
@@ -250,6 +271,48 @@ var rowPath = regexp.MustCompile(`^(result\[\d+\])\.row\[(\d+)\]`)
 func data(d *Difference) bool {
 	return rowPath.MatchString(d.Path) || d.Path == "packets" ||
 		strings.HasSuffix(d.Path, ".affected_rows") || strings.HasSuffix(d.Path, ".insert_id") || strings.HasSuffix(d.Path, ".info")
+}
+
+// setTransaction matches a SET TRANSACTION that fails directly with 1568, and only so, and what is read of that.
+func setTransaction(d *Difference) bool {
+	if !strings.HasPrefix(d.Step().Text, "SET TRANSACTION ") {
+		return false
+	}
+	if d.DirectEvent.Probe != "" {
+		return data(d) || strings.HasSuffix(d.Path, ".warnings")
+	}
+	direct, _ := d.DirectEvent.Value("result[0].error.code")
+	_, failed := d.ProxiedEvent.Value("result[0].error.code")
+	return direct == "1568" && !failed
+}
+
+// rolledBack matches a result of which one side has some of the other's rows and no others, and how many there are.
+func rolledBack(d *Difference) bool {
+	if d.DirectEvent.Probe != "" {
+		return strings.Contains(d.DirectEvent.Probe, "FOUND_ROWS") && data(d)
+	}
+	result := "result[0]"
+	if m := rowPath.FindStringSubmatch(d.Path); m != nil {
+		result = m[1]
+	} else if d.Path != "packets" {
+		return false
+	}
+	more, fewer := d.DirectEvent.Rows(result), d.ProxiedEvent.Rows(result)
+	if len(more) < len(fewer) {
+		more, fewer = fewer, more
+	}
+	return !slices.ContainsFunc(fewer, func(row string) bool { return !slices.Contains(more, row) })
+}
+
+// gaps matches a number that is greater than it is directly, in a row or as the id of an INSERT.
+func gaps(d *Difference) bool {
+	number := func(value string) (uint64, bool) {
+		n, err := strconv.ParseUint(strings.Trim(value, `"`), 10, 64)
+		return n, err == nil
+	}
+	direct, one := number(d.Direct)
+	proxied, two := number(d.Proxied)
+	return one && two && proxied > direct && (rowPath.MatchString(d.Path) || strings.HasSuffix(d.Path, ".insert_id"))
 }
 
 // rowOrder matches the rows of a result when both sides have the same ones.
