@@ -87,7 +87,7 @@ function showStatus(s) {
   put(byId('version'), s.version);
   put(byId('strategy'), strategy.in_force);
   const why = strategy.switched ? `switched by an operator at ${when(strategy.since)}; the settings say ${strategy.configured}` : `as the settings say, since ${when(strategy.since)}`;
-  const trial = !s.trial ? '' : strategy.in_force === 'native' ? `; the trial ${s.trial} waits` : `; the trial ${s.trial} treats sessions as its arms say`;
+  const trial = !s.trial ? '' : strategy.in_force === 'native' ? `; trial ${s.trial} waits` : `; trial ${s.trial} is running`;
   put(byId('strategy-note'), why + trial);
   byId('strategy-card').classList.toggle('switched', strategy.switched);
   const button = byId('switch');

@@ -1,12 +1,12 @@
 // The shapes of temporary tables, those that saved most first.
 
 import { byId, el, list, put } from './dom.js';
-import { count, duration, percent, plural } from './text.js';
+import { brief, count, duration, percent, plural } from './text.js';
 import { fallbacks, hazards, worded } from './reasons.js';
 
 const most = 200; // rows
 
-const mean = (timing) => (timing?.count ? duration(timing.seconds / timing.count) : '–');
+const mean = (timing) => (timing?.count ? brief(timing.seconds / timing.count) : '–');
 
 // facts are what is told of a shape when it is unfolded.
 function facts(s) {

@@ -21,6 +21,9 @@ export function duration(seconds) {
   return `${Math.floor(s / 86400)} d ${Math.floor((s % 86400) / 3600)} h`;
 }
 
+// brief says a duration of which less than a microsecond is not known.
+export const brief = (seconds) => (seconds < 1e-6 ? '< 1 µs' : duration(seconds));
+
 // percent says a share; a share that is not quite 0 or 1 does not look so.
 export function percent(share) {
   if (!Number.isFinite(share)) return '–';

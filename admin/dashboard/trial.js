@@ -1,7 +1,7 @@
 // The trial: what it has found, and its start, change and stop.
 
 import { byId, el, list, put } from './dom.js';
-import { count, duration, percent, plural, when } from './text.js';
+import { brief, count, duration, percent, plural, when } from './text.js';
 import { look, Plot, showDistribution, showHistory } from './plots.js';
 
 const strategies = ['native', 'innodb', 'keep', 'auto'];
@@ -162,8 +162,8 @@ function showResults() {
   view.distributionBlock.hidden = !arms.some((a) => a.histogram?.length > 0);
   if (!view.distributionBlock.hidden) showDistribution(view.distribution, arms, order);
   view.shapeTable.hidden = arms.length === 0;
-  rows(view.shapeRows, shapeHead, arms, (a) => a.arm, (a) => [a.arm, count(a.cycles), count(a.sessions), duration(a.median), duration(a.p99),
-    duration(a.create), duration(a.statements), duration(a.drop), duration(a.reset), a.cycles > 0 ? percent(a.reused / a.cycles) : '–', count(a.errors)]);
+  rows(view.shapeRows, shapeHead, arms, (a) => a.arm, (a) => [a.arm, count(a.cycles), count(a.sessions), brief(a.median), brief(a.p99),
+    brief(a.create), brief(a.statements), brief(a.drop), a.reset > 0 ? duration(a.reset) : '–', a.cycles > 0 ? percent(a.reused / a.cycles) : '–', count(a.errors)]);
 }
 
 export function showTrial(answer, given) {

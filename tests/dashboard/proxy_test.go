@@ -129,7 +129,7 @@ func TestProxyTrial(t *testing.T) {
 	b.until("the field", `document.activeElement.id === "token"`)
 	b.press(token + enter)
 	b.says("#trial-summary", "live has been running since")
-	b.says("#strategy-note", "the trial live treats sessions as its arms say")
+	b.says("#strategy-note", "trial live is running")
 
 	// Which session is in which arm is a matter of chance: there are sessions until each arm has one.
 	arms := `[...document.querySelectorAll('#trial table:last-of-type tbody td[data-label="Sessions"]')].map(td => Number(td.innerText))`
@@ -156,7 +156,7 @@ func TestProxyTrial(t *testing.T) {
 	b.says("#sessions-summary", "0 temporary tables live, 0 parked.")
 	b.visit("trial")
 	b.says("#trial .fault", "all sessions are left alone")
-	b.says("#strategy-note", "the trial live waits")
+	b.says("#strategy-note", "trial live waits")
 	b.click("#switch")
 	b.switched("innodb")
 
