@@ -66,7 +66,6 @@ type recordings struct {
 	log    *zap.Logger
 	server recorders
 	counts record.Counts
-	going  atomic.Bool
 
 	mu      sync.Mutex
 	config  *config.Config // that was configured last
@@ -107,15 +106,27 @@ func (r *recordings) configure(c *config.Config) error {
 		r.config = c
 		return nil
 	}
-	r.stop()
-	if c.Record.Enabled {
+	before := r.current
+	switch {
+	case !c.Record.Enabled:
+		r.stop()
+	case r.config != nil && r.config.Record.File == c.Record.File:
+		r.stop()
+		fallthrough
+	default:
 		if err := r.start(c); err != nil {
-			return err
+			return err // what was recorded in another file still is
+		}
+		if before != nil {
+			_ = before.Stop()
 		}
 	}
 	r.config = c
 	return nil
 }
+
+// going says whether a recording goes on, with the lock held.
+func (r *recordings) going() bool { return r.current != nil && r.current.Status().Ended == "" }
 
 // start begins a recording, with the lock held.
 func (r *recordings) start(c *config.Config) error {
@@ -124,17 +135,14 @@ func (r *recordings) start(c *config.Config) error {
 		Mask: c.Record.Mask, MaxSize: int64(c.Record.MaxSize), MaxTime: c.Record.MaxTime, Counts: &r.counts,
 	}
 	o.Ended = func(reason string, err error) {
-		r.going.Store(false)
 		if err != nil {
 			r.log.Error("recording ended", zap.String("reason", reason), zap.String("file", o.File), zap.Error(err))
 			return
 		}
 		r.log.Info("recording ended", zap.String("reason", reason), zap.String("file", o.File))
 	}
-	r.going.Store(true)
 	recorder, err := record.Start(o)
 	if err != nil {
-		r.going.Store(false)
 		return err
 	}
 	r.current = recorder
@@ -167,7 +175,7 @@ func (r *recordings) Status() recordingStatus {
 
 func (r *recordings) status() recordingStatus {
 	s := recordingStatus{
-		Recording: r.going.Load(), Records: r.counts.Records.Load(), Bytes: r.counts.Bytes.Load(),
+		Recording: r.going(), Records: r.counts.Records.Load(), Bytes: r.counts.Bytes.Load(),
 		Dropped: r.counts.Dropped.Load(), Omitted: r.counts.Omitted.Load(),
 	}
 	if r.config != nil {
@@ -191,7 +199,7 @@ func (r *recordings) act(_ context.Context, body json.RawMessage) (any, error) {
 	switch {
 	case !request.Enabled:
 		r.stop()
-	case r.going.Load():
+	case r.going():
 		return nil, &admin.StatusError{Status: http.StatusConflict, Err: errors.New("a recording goes on already")}
 	case r.config.Record.File == "":
 		return nil, &admin.StatusError{Status: http.StatusConflict, Err: errors.New("the settings name no file for recordings: record.file")}
@@ -225,7 +233,7 @@ func (r *recordings) collectors() []prometheus.Collector {
 	missingHelp := "Commands missing in recordings: they came too fast or were too long, or may have held a password."
 	return []prometheus.Collector{
 		prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "tmpproxy_recording", Help: "Whether a recording goes on."}, func() float64 {
-			if r.going.Load() {
+			if r.Status().Recording {
 				return 1
 			}
 			return 0

@@ -493,3 +493,24 @@ func TestLexicalOfMode(t *testing.T) {
 		t.Errorf("%+v", got)
 	}
 }
+
+func BenchmarkSession(b *testing.B) {
+	o := Options{File: filepath.Join(b.TempDir(), "r.jsonl"), Share: 100, MaxSize: 1 << 40, MaxTime: time.Hour}
+	r, err := Start(o)
+	if err != nil {
+		b.Fatal(err)
+	}
+	s := r.Session(Client{Capabilities: caps})
+	p := packet("\x03\x00\x01INSERT INTO t (a, b, c) VALUES (1, 'two', 'three')")
+	b.ReportAllocs()
+	for b.Loop() {
+		s.Command(wire.ComQuery, 0)
+		s.Bytes(p)
+		s.Done(0, 0, 0)
+	}
+	b.StopTimer()
+	b.ReportMetric(float64(r.counts.Dropped.Load())/float64(b.N), "dropped/op")
+	if err := r.Stop(); err != nil {
+		b.Fatal(err)
+	}
+}
