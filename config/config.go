@@ -29,8 +29,9 @@ type Config struct {
 		HandshakeTimeout time.Duration
 	}
 	Relay struct {
-		Driver string // loop or pump
-		Loops  int    // 0: as many as fit the machine
+		Driver  string // loop or pump
+		Loops   int    // 0: as many as fit the machine
+		IOURing bool
 	}
 	Rewrite struct {
 		Strategy      string   // innodb, keep, native, auto or observe

@@ -90,6 +90,9 @@ var table = []Key{
 	field("relay.loops", "0", count(0, 256),
 		func(c *Config) *int { return &c.Relay.Loops },
 		"event loops, each with a thread of its own; 0 chooses by the number of processors"),
+	field("relay.io_uring", "true", boolean,
+		func(c *Config) *bool { return &c.Relay.IOURing },
+		"event loops make many writes in one system call, where the kernel allows it (Linux 5.6 and later)"),
 
 	live(field("rewrite.strategy", "innodb", oneOf("innodb", "keep", "native", "auto", "observe"),
 		func(c *Config) *string { return &c.Rewrite.Strategy },

@@ -100,7 +100,7 @@ func TestEverySource(t *testing.T) {
 		"listen.addresses": "127.0.0.1:3317,/run/tmpproxy.sock", "backend.address": "/run/mysqld/mysqld.sock", "backend.connect_timeout": "1500ms",
 		"backend.allow_peer_identity": "true", "backend.monitor.user": "watch", "backend.monitor.password_file": password,
 		"limits.max_sessions": "20", "limits.max_handshakes": "3", "limits.handshake_timeout": "2s",
-		"relay.driver": "pump", "relay.loops": "2",
+		"relay.driver": "pump", "relay.loops": "2", "relay.io_uring": "false",
 		"rewrite.strategy": "keep", "rewrite.convert": "MEMORY", "rewrite.fidelity": "strict", "rewrite.routines": "scan", "rewrite.on_hazard": "native",
 		"rewrite.reset": "auto", "rewrite.on_rollback": "preserve", "rewrite.convert_select": "true", "rewrite.cache_like": "true",
 		"rewrite.max_statement": "128KiB", "rewrite.max_create": "8KiB", "rewrite.max_parked": "7", "rewrite.park_ttl": "1m", "rewrite.max_age": "2m",

@@ -20,12 +20,25 @@ func (s *Server) dial(ctx context.Context) (net.Conn, error) {
 	d := net.Dialer{Timeout: s.options.ConnectTimeout, KeepAliveConfig: keepAlive}
 	conn, err := d.DialContext(ctx, network(s.options.Backend), s.options.Backend)
 	if err != nil {
-		s.counts.DialFailures.Add(1)
-		s.lastFailure.Store(monotonic())
+		s.dialFailed()
 		return nil, err
 	}
 	s.lastContact.Store(monotonic())
 	return conn, nil
+}
+
+func (s *Server) dialFailed() {
+	s.counts.DialFailures.Add(1)
+	s.lastFailure.Store(monotonic())
+}
+
+// unreached notes that a session's backend was not reached, and says what to tell the client.
+func (s *Server) unreached(r *relay, err error) []byte {
+	s.journal.write(zapcore.WarnLevel, "backend not reached", zap.Uint64("conn_id", r.id), zap.String("client", r.client),
+		zap.String("backend", s.options.Backend), zap.Error(err))
+	r.because("backend not reached")
+	return refusal(wire.Err{Code: 2003, State: "HY000", Message: fmt.Sprintf(
+		"Can't connect to MySQL server on '%s' (%s)", s.options.Backend, s.reason(err))})
 }
 
 // connect gives a new session its backend connection and hands both over to the driver.
@@ -34,14 +47,11 @@ func (s *Server) connect(r *relay, client net.Conn) {
 	if backend == nil {
 		var err error
 		if backend, err = s.dial(s.dialing); err != nil {
-			s.journal.write(zapcore.WarnLevel, "backend not reached", zap.Uint64("conn_id", r.id), zap.String("client", r.client),
-				zap.String("backend", s.options.Backend), zap.Error(err))
+			answer := s.unreached(r, err)
 			client.SetWriteDeadline(time.Now().Add(time.Second))
-			client.Write(refusal(wire.Err{Code: 2003, State: "HY000", Message: fmt.Sprintf(
-				"Can't connect to MySQL server on '%s' (%s)", s.options.Backend, s.reason(err))}))
+			client.Write(answer)
 			farewell(client, s.linger)
 			client.Close()
-			r.because("backend not reached")
 			r.gone()
 			return
 		}

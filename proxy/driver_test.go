@@ -84,6 +84,9 @@ type rigOptions struct {
 	backend string // if not "", there is no listener
 }
 
+// loopOneByOne is the driver "loop" without bundled writes.
+const loopOneByOne = "loop one by one"
+
 // newRig starts a server. At the test's end it is stopped, and neither goroutines nor descriptors may be left.
 func newRig(t testing.TB, o rigOptions) *rig {
 	t.Helper()
@@ -95,7 +98,10 @@ func newRig(t testing.TB, o rigOptions) *rig {
 	}
 	watchLeaks(t)
 	r := &rig{TB: t}
-	options := Options{Driver: o.driver, Backend: o.backend, ShutdownGrace: patience, Loops: 1, ConnectTimeout: patience}
+	options := Options{Driver: o.driver, Backend: o.backend, ShutdownGrace: patience, Loops: 1, Bundle: true, ConnectTimeout: patience}
+	if o.driver == loopOneByOne {
+		options.Driver, options.Bundle = "loop", false
+	}
 	if o.backend == "" {
 		r.backend = r.listen(o.network)
 		options.Backend = r.backend.Addr().String()
@@ -292,7 +298,7 @@ func (r *rig) empty() {
 func eachDriver(t *testing.T, networks string, test func(t *testing.T, o rigOptions)) {
 	drivers := []string{"pump"}
 	if runtime.GOOS == "linux" {
-		drivers = append(drivers, "loop")
+		drivers = append(drivers, "loop", loopOneByOne)
 	}
 	for _, driver := range drivers {
 		for _, network := range strings.Fields(networks) {

@@ -151,6 +151,9 @@ func (s *Server) admit(conn net.Conn, listener net.Addr) {
 		r.conversation.who.host = clientHost(conn)
 		r.conversation.tap.client = r.client
 	}
+	if s.spares.empty() && s.driver.open(r, conn) {
+		return
+	}
 	go s.connect(r, conn)
 }
 

@@ -1,8 +1,10 @@
 package proxy
 
 import (
+	"context"
 	"fmt"
 	"net"
+	"os"
 	"runtime"
 	"runtime/debug"
 	"sync"
@@ -10,6 +12,8 @@ import (
 	"time"
 	"unsafe"
 
+	"go.uber.org/zap"
+	"go.uber.org/zap/zapcore"
 	"golang.org/x/sys/unix"
 )
 
@@ -24,7 +28,7 @@ func newLoops(s *Server, n int) (driver, error) {
 	if n <= 0 {
 		n = automaticLoops(runtime.NumCPU())
 	}
-	ls := &loops{}
+	ls := &loops{backend: socketAddress(s.options.Backend)}
 	for range n {
 		l, err := newLoop(s)
 		if err != nil {
@@ -48,18 +52,46 @@ func automaticLoops(processors int) int { return max(1, min(processors/4, 8)) }
 // loops carries sessions on event loops.
 type loops struct {
 	all     []*loop
+	backend unix.Sockaddr // nil if it has to be looked up
 	running sync.WaitGroup
 }
 
-// carry gives the session to the loop that has the fewest.
-func (ls *loops) carry(r *relay, client, backend net.Conn, greeting []byte) {
+// idlest is the loop that has the fewest sessions.
+func (ls *loops) idlest() *loop {
 	l := ls.all[0]
 	for _, other := range ls.all[1:] {
 		if other.load.Load() < l.load.Load() {
 			l = other
 		}
 	}
-	l.carry(r, client, backend, greeting)
+	return l
+}
+
+func (ls *loops) carry(r *relay, client, backend net.Conn, greeting []byte) {
+	ls.idlest().carry(r, client, backend, greeting)
+}
+
+func (ls *loops) open(r *relay, client net.Conn) bool {
+	if ls.backend == nil {
+		return false
+	}
+	fd, connected, err := connect(ls.backend)
+	if err != nil {
+		return false // whoever tries again will find out what it is
+	}
+	c, err := take(client)
+	if err != nil {
+		unix.Close(fd)
+		r.server.shortage(r, client, err)
+		return true
+	}
+	m := &member{relay: *r, connecting: !connected, legs: [2]leg{clientSide: {fd: c}, backendSide: {fd: int32(fd)}}}
+	m.dialled = monotonic()
+	if connected {
+		r.server.lastContact.Store(m.dialled)
+	}
+	ls.idlest().take(m, nil)
+	return true
 }
 
 func (ls *loops) visit(f func(*relay)) {
@@ -118,7 +150,9 @@ type member struct {
 	slot       uint32
 	generation uint32
 	state      state
+	connecting bool // the backend connection is being made; the conversation has not begun
 	eager      bool // in loop.eager
+	postponed  bool // in loop.parcels
 	discarded  int
 	legs       [2]leg
 }
@@ -138,6 +172,9 @@ type deadline struct {
 // loop carries sessions in one locked thread. It reads and writes inline and waits in epoll, level-triggered. All fields below
 // the mutex's belong to that thread.
 //
+// A batch's events are all read before what follows from them is written, in one system call if there is more than one write: the
+// readers that are waked otherwise take over the processor after every single write.
+//
 // Interest in a descriptor is seldom changed. A side that should not be read now stays in the set until it reports something: most
 // pauses end before. Writability is asked for only while bytes are queued.
 type loop struct {
@@ -151,12 +188,16 @@ type loop struct {
 	ended  bool // nothing is taken any more
 
 	calls    calls
-	buf      []byte // what was read last
+	buf      []byte // what was read in this batch
+	used     int    // bytes of buf that postponed writes may point to
 	joint    []byte // runs that are written at once
 	out      output
+	bundler  *bundler // nil if there is none
+	parcels  []parcel // writes that are postponed, at most one of a session
+	postpone bool     // writes may be
 	events   [batchSize]unix.EpollEvent
 	slots    []slot
-	free     []uint32
+	vacant   []uint32
 	eager    []*member // sessions that have something to do after the batch
 	closing  []int32   // descriptors to be closed after the batch, so that none of its events names a newer one
 	buffers  [][]byte  // free queue buffers of readSize bytes
@@ -165,6 +206,7 @@ type loop struct {
 	stopping bool
 
 	// Deadlines of each kind come in the order of time, as each kind's duration is the same for all sessions.
+	dials   []deadline
 	logins  []deadline
 	lingers []deadline
 	later   []deadline // of sessions whose clients think: see background
@@ -185,7 +227,14 @@ func newLoop(s *Server) (*loop, error) {
 		unix.Close(epoll)
 		return nil, fmt.Errorf("make event loop: %w", err)
 	}
-	return &loop{server: s, epoll: epoll, wake: wake, buf: make([]byte, readSize), joint: make([]byte, 0, readSize)}, nil
+	l := &loop{server: s, epoll: epoll, wake: wake, buf: make([]byte, 2*readSize), joint: make([]byte, 0, readSize),
+		parcels: make([]parcel, 0, maxParcels)}
+	if s.options.Bundle {
+		if l.bundler, err = newBundler(); err != nil {
+			s.journal.write(zapcore.InfoLevel, "writes go one by one", zap.Error(err))
+		}
+	}
+	return l, nil
 }
 
 // post has f called in the loop's thread. It never blocks and may be called from anywhere. It returns false when the loop has
@@ -232,11 +281,16 @@ func (l *loop) carry(r *relay, client, backend net.Conn, greeting []byte) {
 		r.server.shortage(r, client, err)
 		return
 	}
-	m := &member{relay: *r, legs: [2]leg{clientSide: {fd: c}, backendSide: {fd: b}}}
+	l.take(&member{relay: *r, legs: [2]leg{clientSide: {fd: c}, backendSide: {fd: b}}}, greeting)
+}
+
+// take has the loop's thread admit a session.
+func (l *loop) take(m *member, greeting []byte) {
 	l.load.Add(1)
 	if !l.post(func() { l.admit(m, greeting) }) {
-		unix.Close(int(b))
-		unix.Close(int(c))
+		for _, g := range m.legs {
+			unix.Close(int(g.fd))
+		}
 		m.because("shutdown")
 		m.gone()
 	}
@@ -260,12 +314,21 @@ func (l *loop) run() {
 		}
 	}
 	l.closeDescriptors()
+	l.free()
+}
+
+// free gives back what the loop has of the system.
+func (l *loop) free() {
+	if l.bundler != nil {
+		l.bundler.close()
+	}
 	unix.Close(l.wake)
 	unix.Close(l.epoll)
 }
 
 // batch handles the events of one wait and what follows from them.
 func (l *loop) batch(events []unix.EpollEvent) {
+	l.postpone = true
 	for i := range events {
 		e := &events[i]
 		if e.Fd == wakeUp {
@@ -278,6 +341,8 @@ func (l *loop) batch(events []unix.EpollEvent) {
 		}
 		l.handle(slot.s, side(e.Fd&1), e.Events)
 	}
+	l.dispatch()
+	l.postpone = false
 	l.expire()
 	if l.called {
 		l.called = false
@@ -320,9 +385,9 @@ func (l *loop) rescue(m *member) {
 
 // admit begins a session.
 func (l *loop) admit(m *member, greeting []byte) {
-	if n := len(l.free); n > 0 {
-		m.slot = l.free[n-1]
-		l.free = l.free[:n-1]
+	if n := len(l.vacant); n > 0 {
+		m.slot = l.vacant[n-1]
+		l.vacant = l.vacant[:n-1]
 	} else {
 		m.slot = uint32(len(l.slots))
 		l.slots = append(l.slots, slot{})
@@ -330,9 +395,22 @@ func (l *loop) admit(m *member, greeting []byte) {
 	m.generation = l.slots[m.slot].generation
 	l.slots[m.slot].s = m
 	defer l.rescue(m)
-	if l.stopping {
-		return // run releases it
+	switch {
+	case l.stopping: // run releases it
+	case !m.connecting:
+		l.begin(m, greeting)
+	case l.draining:
+		l.unreached(m, context.Canceled)
+	default:
+		if after := l.server.options.ConnectTimeout; after > 0 {
+			l.dials = append(l.dials, l.deadline(m, after))
+		}
+		l.arm(m)
 	}
+}
+
+// begin has a session's conversation begin.
+func (l *loop) begin(m *member, greeting []byte) {
 	m.tell(inputStart, backendSide, greeting, &l.out)
 	l.act(m)
 	if m.state == carrying && m.handshaking && l.server.options.HandshakeTimeout > 0 {
@@ -344,12 +422,45 @@ func (l *loop) admit(m *member, greeting []byte) {
 	}
 }
 
+// connected acts on an event of a backend connection that is being made, and says whether it is there.
+func (l *loop) connected(m *member) bool {
+	l.calls.others++
+	errno, err := unix.GetsockoptInt(int(m.legs[backendSide].fd), unix.SOL_SOCKET, unix.SO_ERROR)
+	if err == nil && errno != 0 {
+		err = os.NewSyscallError("connect", unix.Errno(errno))
+	}
+	if err != nil {
+		l.unreached(m, err)
+		return false
+	}
+	m.connecting = false
+	l.server.lastContact.Store(monotonic())
+	l.begin(m, nil)
+	return m.state == carrying
+}
+
+// unreached ends a session whose backend connection could not be made.
+func (l *loop) unreached(m *member, err error) {
+	m.connecting = false
+	l.server.dialFailed()
+	answer := l.server.unreached(&m.relay, err)
+	m.legs[backendSide].eof = true // nobody can use it
+	l.send(m, clientSide, answer)
+	l.finish(m)
+}
+
 // handle acts on one event of epoll.
 func (l *loop) handle(m *member, at side, events uint32) {
 	defer l.rescue(m)
+	if m.postponed {
+		l.dispatch() // what it said before comes first
+	}
 	g := &m.legs[at]
 	if g.fd < 0 {
 		return // closed in this batch
+	}
+	if m.connecting && (at == clientSide || !l.connected(m)) {
+		return
 	}
 	if events&unix.EPOLLOUT != 0 && g.queued() > 0 {
 		l.flush(m, at)
@@ -368,10 +479,11 @@ func (l *loop) handle(m *member, at side, events uint32) {
 		l.discard(m)
 		return
 	}
-	n, errno := l.calls.receive(g.fd, l.buf)
+	b := l.unused()
+	n, errno := l.calls.receive(g.fd, b)
 	switch {
 	case n > 0:
-		m.tell(inputReceived, at, l.buf[:n], &l.out)
+		m.tell(inputReceived, at, b[:n], &l.out)
 	case again(errno):
 		return
 	case errno == 0:
@@ -381,12 +493,19 @@ func (l *loop) handle(m *member, at side, events uint32) {
 		g.eof = true
 		m.tell(inputReadFailed, at, nil, &l.out)
 	}
-	l.act(m)
+	if l.act(m); m.postponed {
+		if l.used += n; l.used > len(l.buf)-readSize || len(l.parcels) == maxParcels {
+			l.dispatch()
+		}
+	}
 }
+
+// unused is where the next read goes: postponed writes do not point there.
+func (l *loop) unused() []byte { return l.buf[l.used : l.used+readSize] }
 
 // readable says whether a side should be read now.
 func (l *loop) readable(m *member, at side) bool {
-	if m.legs[at].eof {
+	if m.legs[at].eof || m.connecting && at == clientSide {
 		return false
 	}
 	if m.state == carrying {
@@ -428,7 +547,9 @@ func (l *loop) pause(m *member, at side, events uint32) {
 func (l *loop) act(m *member) {
 	out := &l.out
 	for {
-		l.write(m, out.runs)
+		if !l.setAside(m, out) {
+			l.write(m, out.runs)
+		}
 		for at := range out.shut {
 			if out.shut[at] {
 				l.shut(m, side(at))
@@ -462,6 +583,68 @@ func (l *loop) act(m *member) {
 		}
 	}
 	l.arm(m)
+}
+
+// setAside postpones what a session says if that is one run and nothing depends on it.
+func (l *loop) setAside(m *member, out *output) bool {
+	if !l.postpone || len(l.parcels) == maxParcels || len(out.runs) != 1 || out.end || out.shut != [2]bool{} {
+		return false
+	}
+	r := &out.runs[0]
+	g := &m.legs[r.to]
+	if g.queue != nil || g.dead || g.shut || g.fd < 0 || m.legs[r.to.other()].untold {
+		return false
+	}
+	m.postponed = true
+	l.parcels = append(l.parcels, parcel{m: m, to: r.to, fd: g.fd, b: r.b})
+	return true
+}
+
+// dispatch makes the writes that were postponed.
+func (l *loop) dispatch() {
+	l.used = 0
+	parcels := l.parcels
+	if len(parcels) == 0 {
+		return
+	}
+	if l.bundler != nil && len(parcels) > 1 {
+		l.calls.bundle(l.bundler, parcels)
+	} else {
+		for i := range parcels {
+			p := &parcels[i]
+			p.n, p.errno = l.calls.transmit(p.fd, p.b)
+		}
+	}
+	for i := range parcels {
+		parcels[i].m.postponed = false
+	}
+	postpone := l.postpone
+	l.postpone = false
+	for i := range parcels {
+		if p := &parcels[i]; p.n < len(p.b) {
+			l.undelivered(p)
+		}
+	}
+	l.postpone = postpone
+	clear(parcels)
+	l.parcels = parcels[:0]
+}
+
+// undelivered takes a parcel of which the socket did not take everything.
+func (l *loop) undelivered(p *parcel) {
+	m, g := p.m, &p.m.legs[p.to]
+	if m.state == released || g.fd < 0 {
+		return
+	}
+	defer l.rescue(m)
+	if p.errno == 0 || again(p.errno) {
+		l.enqueue(m, p.to, p.b[p.n:])
+		l.arm(m)
+		return
+	}
+	l.fail(m, p.to)
+	l.out.reset()
+	l.act(m)
 }
 
 // write sends runs; those that follow each other to the same side go in one call if they are small.
@@ -500,6 +683,12 @@ func (l *loop) send(m *member, to side, b []byte) {
 			return
 		}
 	}
+	l.enqueue(m, to, b)
+}
+
+// enqueue keeps what a socket did not take.
+func (l *loop) enqueue(m *member, to side, b []byte) {
+	g := &m.legs[to]
 	if g.queued()+len(b) > maxQueue {
 		m.overflow(to)
 		l.release(m)
@@ -586,7 +775,7 @@ func (l *loop) arm(m *member) {
 		if events == 0 && l.readable(m, side(at)) {
 			events = unix.EPOLLIN
 		}
-		if g.queue != nil {
+		if g.queue != nil || m.connecting && side(at) == backendSide {
 			events |= unix.EPOLLOUT
 		}
 		if events != g.events {
@@ -666,7 +855,7 @@ func (l *loop) depart(m *member) {
 // discard throws away what a client still sends.
 func (l *loop) discard(m *member) {
 	g := &m.legs[clientSide]
-	n, errno := l.calls.receive(g.fd, l.buf)
+	n, errno := l.calls.receive(g.fd, l.unused())
 	if again(errno) {
 		return
 	}
@@ -685,7 +874,7 @@ func (l *loop) release(m *member) {
 		l.close(&m.legs[at])
 	}
 	l.slots[m.slot] = slot{generation: m.generation + 1}
-	l.free = append(l.free, m.slot)
+	l.vacant = append(l.vacant, m.slot)
 	l.load.Add(-1)
 	m.gone()
 }
@@ -728,11 +917,17 @@ func (l *loop) recycle(g *leg) {
 // afterBatch lets the sessions that asked for it do what no client waits for. One that asks again has to wait for the next batch.
 func (l *loop) afterBatch() {
 	n := len(l.eager)
+	l.postpone = true
 	for i := range n {
 		m := l.eager[i]
 		m.eager = false
 		l.background(m)
+		if len(l.parcels) == maxParcels {
+			l.dispatch()
+		}
 	}
+	l.dispatch()
+	l.postpone = false
 	rest := copy(l.eager, l.eager[n:])
 	clear(l.eager[rest:])
 	l.eager = l.eager[:rest]
@@ -763,6 +958,10 @@ func (l *loop) drain() {
 
 func (l *loop) drainOne(m *member) {
 	defer l.rescue(m)
+	if m.connecting {
+		l.unreached(m, context.Canceled)
+		return
+	}
 	m.tell(inputDrain, clientSide, nil, &l.out)
 	l.act(m)
 }
@@ -772,34 +971,37 @@ func (l *loop) deadline(m *member, after time.Duration) deadline {
 }
 
 // due returns the session of a deadline if it still stands.
-func (l *loop) due(d deadline, login bool) *member {
+func (l *loop) due(d deadline, stands func(*member) bool) *member {
 	slot := l.slots[d.slot]
-	switch {
-	case slot.s == nil || slot.generation != d.generation:
-	case login && slot.s.state == carrying && slot.s.handshaking:
-		return slot.s
-	case !login && slot.s.state == discarding:
-		return slot.s
+	if slot.s == nil || slot.generation != d.generation || !stands(slot.s) {
+		return nil
 	}
-	return nil
+	return slot.s
+}
+
+func dialling(m *member) bool  { return m.state == carrying && m.connecting }
+func loggingIn(m *member) bool { return m.state == carrying && m.handshaking }
+func lingering(m *member) bool { return m.state == discarding }
+
+// next returns the deadlines of one kind without those in front that do not stand any more, and the earlier of t and the first
+// of the rest. 0 is no time.
+func (l *loop) next(list []deadline, stands func(*member) bool, t int64) ([]deadline, int64) {
+	for len(list) > 0 && l.due(list[0], stands) == nil {
+		list = list[1:]
+	}
+	if len(list) > 0 && (t == 0 || list[0].at < t) {
+		t = list[0].at
+	}
+	return list, t
 }
 
 // timeout says how long to wait for events: until the next deadline, or -1 for ever. Deadlines that do not stand
 // any more are dropped.
 func (l *loop) timeout() time.Duration {
-	for len(l.logins) > 0 && l.due(l.logins[0], true) == nil {
-		l.logins = l.logins[1:]
-	}
-	for len(l.lingers) > 0 && l.due(l.lingers[0], false) == nil {
-		l.lingers = l.lingers[1:]
-	}
 	var next int64
-	if len(l.logins) > 0 {
-		next = l.logins[0].at
-	}
-	if len(l.lingers) > 0 && (next == 0 || l.lingers[0].at < next) {
-		next = l.lingers[0].at
-	}
+	l.dials, next = l.next(l.dials, dialling, next)
+	l.logins, next = l.next(l.logins, loggingIn, next)
+	l.lingers, next = l.next(l.lingers, lingering, next)
 	if len(l.later) > 0 && (next == 0 || l.later[0].at < next) {
 		next = l.later[0].at
 	}
@@ -811,7 +1013,7 @@ func (l *loop) timeout() time.Duration {
 
 // expire acts on deadlines that have come.
 func (l *loop) expire() {
-	if len(l.logins) == 0 && len(l.lingers) == 0 && len(l.later) == 0 {
+	if len(l.dials) == 0 && len(l.logins) == 0 && len(l.lingers) == 0 && len(l.later) == 0 {
 		return
 	}
 	now := monotonic()
@@ -822,22 +1024,26 @@ func (l *loop) expire() {
 		}
 		l.later = l.later[1:]
 	}
-	for len(l.logins) > 0 && l.logins[0].at <= now {
-		if m := l.due(l.logins[0], true); m != nil {
-			m.overtime()
-			l.expel(m)
-		}
-		l.logins = l.logins[1:]
-	}
-	for len(l.lingers) > 0 && l.lingers[0].at <= now {
-		if m := l.due(l.lingers[0], false); m != nil {
-			l.release(m)
-		}
-		l.lingers = l.lingers[1:]
-	}
+	l.dials = l.past(l.dials, now, dialling, func(m *member) { l.unreached(m, os.ErrDeadlineExceeded) })
+	l.logins = l.past(l.logins, now, loggingIn, func(m *member) {
+		m.overtime()
+		l.finish(m)
+	})
+	l.lingers = l.past(l.lingers, now, lingering, l.release)
 }
 
-func (l *loop) expel(m *member) {
+// past acts on the deadlines of one kind that have come, and returns the others.
+func (l *loop) past(list []deadline, now int64, stands func(*member) bool, act func(*member)) []deadline {
+	for len(list) > 0 && list[0].at <= now {
+		if m := l.due(list[0], stands); m != nil {
+			l.attempt(m, act)
+		}
+		list = list[1:]
+	}
+	return list
+}
+
+func (l *loop) attempt(m *member, act func(*member)) {
 	defer l.rescue(m)
-	l.finish(m)
+	act(m)
 }

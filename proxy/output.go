@@ -25,7 +25,8 @@ type run struct {
 }
 
 // output is what a conversation asks its driver to do after one input. The driver owns it, resets it before each call and acts on
-// it at once: the runs point into the input's buffer or the conversation's own and are valid only until the next call.
+// it: the runs point into the input's buffer or the conversation's own memory, and are valid only until the next call for that
+// conversation.
 //
 // Order: write the runs; then shut, then end.
 type output struct {

@@ -47,6 +47,8 @@ type hose struct {
 
 func (h *hose) idle() bool { return len(h.queue) == 0 && !h.writing }
 
+func (*pump) open(*relay, net.Conn) bool { return false }
+
 func (p *pump) carry(r *relay, client, backend net.Conn, greeting []byte) {
 	s := &pumped{relay: *r, legs: [2]hose{clientSide: {conn: client}, backendSide: {conn: backend}}}
 	s.changed.L = &s.mu

@@ -40,6 +40,7 @@ type Options struct {
 
 	Driver string // "loop" (Linux), "pump", or "" for the best there is
 	Loops  int    // event loops; 0: by the number of processors
+	Bundle bool   // event loops make many writes at once, through io_uring, where that is possible
 
 	Policy  *session.Policy // what is done with temporary tables
 	Monitor *Monitor        // reads routines for Policy.Routines; nil: nothing is known of them
@@ -76,6 +77,8 @@ type driver interface {
 	// carry takes over a session and its connections. greeting is what was read of the backend's greeting. It may block for as
 	// long as the session lasts. The driver calls relay.gone, of r or a copy, at the end.
 	carry(r *relay, client, backend net.Conn, greeting []byte)
+	// open takes over a session and its client if the driver connects to the backend itself and can begin to at once.
+	open(r *relay, client net.Conn) bool
 	// visit calls f for every session where its conversation may be asked.
 	visit(f func(*relay))
 	// drain tells all sessions, also those to come, that the process is going down.

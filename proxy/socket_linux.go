@@ -3,6 +3,7 @@ package proxy
 import (
 	"fmt"
 	"net"
+	"net/netip"
 	"os"
 	"syscall"
 	"time"
@@ -15,7 +16,9 @@ import (
 type calls struct {
 	waits    uint64 // epoll_wait
 	reads    uint64
-	writes   uint64
+	writes   uint64 // one by one
+	bundles  uint64 // many writes at once
+	bundled  uint64 // the writes in these
 	controls uint64 // epoll_ctl
 	others   uint64 // shutdown, close, and the reads of the wake-up counter
 	coarse   bool   // the system (Linux before 5.11) counts the time of a wait in milliseconds
@@ -39,6 +42,13 @@ func (c *calls) transmit(fd int32, b []byte) (int, unix.Errno) {
 		return 0, errno
 	}
 	return int(n), 0
+}
+
+// bundle makes several writes at once.
+func (c *calls) bundle(b *bundler, parcels []parcel) {
+	c.bundles++
+	c.bundled += uint64(len(parcels))
+	b.send(parcels)
 }
 
 // wait waits for events for that long, less than 0: for ever. It may block: Syscall lets other goroutines have the processor.
@@ -77,6 +87,60 @@ func (c *calls) wait(epoll int, events []unix.EpollEvent, most time.Duration) in
 }
 
 func again(errno unix.Errno) bool { return errno == unix.EAGAIN || errno == unix.EINTR }
+
+// socketAddress is the address of a backend that need not be looked up; nil for any other.
+func socketAddress(address string) unix.Sockaddr {
+	if network(address) == "unix" {
+		return &unix.SockaddrUnix{Name: address}
+	}
+	a, err := netip.ParseAddrPort(address)
+	switch {
+	case err != nil || a.Addr().Zone() != "":
+		return nil
+	case a.Addr().Is4():
+		return &unix.SockaddrInet4{Port: int(a.Port()), Addr: a.Addr().As4()}
+	}
+	return &unix.SockaddrInet6{Port: int(a.Port()), Addr: a.Addr().As16()}
+}
+
+// connect begins to connect a non-blocking socket to an address, as dial does. connected says that it is done.
+func connect(to unix.Sockaddr) (fd int, connected bool, err error) {
+	family := unix.AF_INET
+	switch to.(type) {
+	case *unix.SockaddrInet6:
+		family = unix.AF_INET6
+	case *unix.SockaddrUnix:
+		family = unix.AF_UNIX
+	}
+	if fd, err = unix.Socket(family, unix.SOCK_STREAM|unix.SOCK_NONBLOCK|unix.SOCK_CLOEXEC, 0); err != nil {
+		return -1, false, fmt.Errorf("connect: %w", err)
+	}
+	if family != unix.AF_UNIX {
+		for _, o := range []struct{ level, option, value int }{
+			{unix.IPPROTO_TCP, unix.TCP_NODELAY, 1},
+			{unix.SOL_SOCKET, unix.SO_KEEPALIVE, 1},
+			{unix.IPPROTO_TCP, unix.TCP_KEEPIDLE, int(keepAlive.Idle / time.Second)},
+			{unix.IPPROTO_TCP, unix.TCP_KEEPINTVL, int(keepAlive.Interval / time.Second)},
+			{unix.IPPROTO_TCP, unix.TCP_KEEPCNT, keepAlive.Count},
+		} {
+			if err := unix.SetsockoptInt(fd, o.level, o.option, o.value); err != nil {
+				unix.Close(fd)
+				return -1, false, fmt.Errorf("connect: %w", err)
+			}
+		}
+	}
+	switch err := unix.Connect(fd, to); err {
+	case nil:
+		return fd, true, nil
+	case unix.EINPROGRESS:
+		// On loopback it is done already.
+		_, err := unix.Getpeername(fd)
+		return fd, err == nil, nil
+	default:
+		unix.Close(fd)
+		return -1, false, fmt.Errorf("connect: %w", err)
+	}
+}
 
 // take makes an own descriptor of conn's socket and closes conn, unless it fails.
 func take(conn net.Conn) (int32, error) {

@@ -124,6 +124,13 @@ func (p *spares) take() (conn net.Conn, greeting []byte, dialled int64) {
 	}
 }
 
+// empty says whether there is none to take.
+func (p *spares) empty() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return len(p.list) == 0
+}
+
 func (p *spares) first() *spare {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/signal"
 	"runtime"
+	"runtime/debug"
 	"sync/atomic"
 	"syscall"
 	"time"
@@ -22,6 +23,10 @@ import (
 	"tmpproxy/session"
 	"tmpproxy/trial"
 )
+
+// collectAt is GOGC unless it is set. Little is allocated but for logins: the heap need not be as much larger than what it holds as
+// Go's default lets it be, which would be most of what a session costs.
+const collectAt = 50
 
 func newServe() *cobra.Command {
 	command := &cobra.Command{
@@ -45,6 +50,9 @@ again: those that cannot change while running are named in the log and wait for 
 		level := zap.NewAtomicLevelAt(levelOf(c.Log.Level))
 		log := newLogger(command.ErrOrStderr(), c.Log.Format, level)
 		defer log.Sync() // standard error needs none, a file does
+		if os.Getenv("GOGC") == "" {
+			debug.SetGCPercent(collectAt)
+		}
 		s, err := newService(c, log, level)
 		if err != nil {
 			return err
@@ -117,6 +125,7 @@ func newService(c *config.Config, log *zap.Logger, level zap.AtomicLevel) (*serv
 		MaxHandshakes:    c.Limits.MaxHandshakes,
 		Driver:           driver(c),
 		Loops:            c.Relay.Loops,
+		Bundle:           c.Relay.IOURing,
 		Policy:           policy,
 		Monitor:          monitor,
 	})
