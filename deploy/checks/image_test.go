@@ -57,7 +57,7 @@ exec chroot ` + become + ` "$1" /tmpproxy serve --listen.addresses=127.0.0.1:0 -
 	if err := command.Start(); err != nil {
 		t.Fatal(err)
 	}
-	kill := time.AfterFunc(time.Minute, func() { command.Process.Kill() })
+	kill := time.AfterFunc(5*time.Minute, func() { command.Process.Kill() })
 	defer kill.Stop()
 	defer command.Process.Kill()
 
