@@ -28,8 +28,11 @@ func planCycles(b *bench) ([]plan, error) {
 	var plans []plan
 	for _, roundTrip := range o.RoundTrips {
 		for _, think := range o.Thinks {
-			for _, engine := range o.Engines {
-				for _, rows := range o.Rows {
+			for i, engine := range o.Engines {
+				for j, rows := range o.Rows {
+					if o.Thin && i > 0 && (think > 0 && roundTrip > 0 || (think > 0 || roundTrip > 0) && j%2 > 0) {
+						continue
+					}
 					for _, between := range o.Between {
 						if between > 0 && (think > 0 || roundTrip == 0) && slices.Min(o.Between) == 0 {
 							continue // the reset has time while the client thinks; on a server next door the loop is tight

@@ -37,6 +37,7 @@ type Options struct {
 	Thinks     []time.Duration // before every statement
 	RoundTrips []time.Duration
 	Between    []int // statements that have nothing to do with the table, between its DROP and the next CREATE
+	Thin       bool  // where the client thinks or the server is far: of engines but the first, every other of Rows, and none where both are so
 
 	// of relstorage
 	Objects     []int // of one transaction
@@ -63,7 +64,7 @@ func Full() Options {
 		Rounds: 15, Turn: 150 * time.Millisecond, WarmUp: time.Second, Settle: 250 * time.Millisecond,
 		Engines: []string{"MEMORY", "MyISAM", "none"}, Rows: []int{0, 1, 10, 100, 1000, 10000},
 		Thinks: []time.Duration{0, time.Millisecond}, RoundTrips: []time.Duration{0, 250 * time.Microsecond, time.Millisecond},
-		Between: []int{0, 1},
+		Between: []int{0, 1}, Thin: true,
 		Objects: []int{10, 100, 1000}, States: []int{128, 256}, Connections: []int{2, 6},
 		Selects: []int{1, 4, 16}, ResultBytes: 1 << 30, BlobBytes: 64 << 20, Sessions: []int{1000, 10000},
 	}

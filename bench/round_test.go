@@ -165,7 +165,9 @@ func TestPlans(t *testing.T) {
 		o.Sessions = o.Sessions[:1] // the others are cut to the same
 	}
 	for workload, want := range map[string]int{
-		"cycles":     3*6*2*3 + 3*6*2, // engines, rows, think times, round trips; a statement between at think time 0 and a round trip
+		// Rows of three engines, nearby; of one with every row count and two with half of them: with a think time, with two round trips
+		// with and without a statement between; of one with both.
+		"cycles":     3*6 + (6 + 2*3) + 2*2*(6+2*3) + 2*6,
 		"relstorage": 3 * 2 * 2 * 2, "selects": 3, "result": 1, "connects": 1, "idle": len(o.Sessions), "blobs": 1,
 	} {
 		plans, err := planners[workload](b)
