@@ -8,6 +8,7 @@ type background struct {
 	phase  phase  // atCheck, atTruncate, atDelete, atSettle, atCommit
 	out    bool
 	sweep  bool // a COMMIT or ROLLBACK has just been answered: what is too old may be settled
+	looks  bool // and live tables may be looked at
 }
 
 // HasBackground says whether anything is to be sent while no command of the client is in progress. It is cheap.
@@ -23,7 +24,7 @@ func (m *Machine) HasBackground() bool {
 	case b.sweep:
 		return true
 	}
-	return m.waiting() != nil
+	return b.looks || m.waiting() != nil
 }
 
 // undisturbed says whether statements of ours may be sent behind the client's back: they commit, and they wipe the
@@ -49,6 +50,17 @@ func (m *Machine) waiting() *table {
 	return other
 }
 
+// early returns a live table that is looked at before the client drops it: behind a COMMIT or ROLLBACK, while the client has its turn. So
+// is one that was looked at in vain else, or so would have been, in its last cycle: what came between was nothing that cannot be seen.
+func (m *Machine) early(p *Policy) *table {
+	for _, t := range m.tables {
+		if t.state == stateLive && t.early && t.exposed && t.like == "" && (t.touched || !m.unmentioned(t, p)) {
+			return t
+		}
+	}
+	return nil
+}
+
 // Background returns the next statement of ours to be sent while no command of the client is in progress, as a StepInject;
 // false if there is none. now is in monotonic nanoseconds. Its reply is given to BackgroundDone.
 func (m *Machine) Background(now int64, p *Policy) (Step, bool) {
@@ -60,7 +72,7 @@ func (m *Machine) Background(now int64, p *Policy) (Step, bool) {
 		return m.send(atCommit, commitSQL, ClassSettle, nil, now)
 	}
 	if b.sweep {
-		b.sweep = false
+		b.sweep, b.looks = false, true
 		for _, t := range m.tables {
 			if t.state == stateParked && t.condition != stuck && m.due(t, p, now) {
 				t.condition, t.why = doomed, "expired"
@@ -69,6 +81,12 @@ func (m *Machine) Background(now int64, p *Policy) (Step, bool) {
 	}
 	b.maxAge = p.MaxAge
 	t := m.waiting()
+	if t == nil && b.looks {
+		if t = m.early(p); t != nil {
+			return m.send(atCheck, checkSQL(t.key), ClassCheck, t, now)
+		}
+		b.looks = false
+	}
 	switch {
 	case t == nil:
 		return Step{}, false
@@ -120,7 +138,14 @@ func (m *Machine) BackgroundDone(o *Outcome) {
 		m.remove(t)
 		m.note(Note{Kind: NoteSettle, Shape: t.shape, Name: t.key, Reason: t.why})
 	case atCheck:
-		if !m.isOurs(t, o, b.maxAge, o.Now) {
+		switch {
+		case m.isOurs(t, o, b.maxAge, o.Now):
+			if t.state == stateLive {
+				t.early = false // once in a cycle is enough
+			}
+		case t.state == stateLive:
+			m.taint(t, "not_ours")
+		default:
 			t.condition, t.why = doomed, "not_ours"
 		}
 	case atDelete:

@@ -214,6 +214,9 @@ func (m *Machine) replay() (Step, bool) {
 		}
 		m.note(Note{Kind: NoteReplay, Shape: t.shape, Name: t.key})
 		return m.inject(atReplayNote, noteSQL(t.key), ClassReplay, t), true
+	case m.owed == owedPlain && t.touched && here && t.state == stateLive && m.quiet() && !m.lingering: // it was looked at
+		m.note(Note{Kind: NoteReplay, Shape: t.shape, Name: t.key})
+		return m.inject(atReplayNote, askSQL, ClassReplay, t), true
 	case !here || t.state == stateTainted || t.touched && t.state == stateLive:
 	case m.owed == owedPlain && (rows || t.warnings > 0 && t.state == stateLive) && (!m.server.MariaDB || !m.lingering):
 		m.note(Note{Kind: NoteReplay, Shape: t.shape, Name: t.key})

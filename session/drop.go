@@ -145,7 +145,7 @@ func (m *Machine) park() Step {
 	f := &m.flow
 	for _, t := range f.detail.tables {
 		t.state, t.parked, t.condition, t.written = stateParked, f.now, dirty, false
-		t.away = false
+		t.away, t.early = false, !t.since
 		t.behind = 0
 		if m.isEmpty(t) {
 			t.clear()

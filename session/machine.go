@@ -269,7 +269,7 @@ func (m *Machine) plan(ev *Event) {
 // start makes the decisions of plan final.
 func (m *Machine) start() {
 	f := &m.flow
-	m.background.sweep = false
+	m.background.sweep, m.background.looks = false, false
 	if d := f.detail; d != nil && d.fallback != "" {
 		m.note(Note{Kind: NoteFallback, Shape: d.candidate.shape, Name: d.candidate.key, Reason: d.fallback})
 	}
@@ -427,8 +427,9 @@ func (m *Machine) forward() Step {
 func (m *Machine) pass() {
 	for _, t := range m.tables {
 		t.touched = t.touched || t.named
-		t.exposed = t.exposed || m.flow.exposes
-		t.crept = t.crept || m.flow.exposes
+		if m.flow.exposes {
+			t.exposed, t.crept, t.since = true, true, true
+		}
 	}
 }
 
@@ -492,7 +493,9 @@ func (m *Machine) Next(o *Outcome) Step {
 		return m.replayCreated(o)
 	case atReplayNote:
 		m.replayed(o)
-		m.plain = false
+		if m.plain = false; o.Kind == OutcomeErr {
+			return m.fail()
+		}
 	}
 	return m.advance()
 }

@@ -285,6 +285,11 @@ func (m *Machine) afterCommit(o *Outcome) {
 	f := &m.flow
 	m.background.sweep = f.kind == EventQuery && f.statement.Verbs&^end == 0 && f.statement.Verbs != 0 &&
 		o.Kind != OutcomeErr && o.Warnings == 0
+	if m.background.sweep {
+		for _, t := range m.tables {
+			t.since = false
+		}
+	}
 }
 
 // taintTables ends our part in the tables that the client's command has changed or may have changed.

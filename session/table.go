@@ -62,6 +62,8 @@ type table struct {
 	touched   bool  // a statement has named it since it was last empty
 	exposed   bool  // it was not looked at yet, or since we last knew that it is there something that cannot be seen has run, and may have dropped or replaced it
 	crept     bool  // since it was last empty something that cannot be seen has run, and may have written to it
+	since     bool  // ... since then, or since the last COMMIT or ROLLBACK
+	early     bool  // in the last cycle, nothing like that came between a COMMIT or ROLLBACK, or the CREATE, and the DROP
 	written   bool  // rows were written in the transaction that is open
 	shadow    bool  // it has a shadow: see preserve.go
 	full      bool  // the shadow has rows in it
@@ -287,7 +289,7 @@ func until(maxAge, now int64) int64 {
 // clear notes that a table is empty.
 func (t *table) clear() {
 	t.condition = clean
-	t.touched, t.crept, t.written, t.away = false, false, false, false
+	t.touched, t.crept, t.since, t.written, t.away = false, false, false, false, false
 }
 
 // The statements of ours. The mark stands in front: a log shows it however much of a statement it cuts off.
