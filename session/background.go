@@ -54,7 +54,7 @@ func (m *Machine) waiting() *table {
 // is one that was looked at in vain else, or so would have been, in its last cycle: what came between was nothing that cannot be seen.
 func (m *Machine) early(p *Policy) *table {
 	for _, t := range m.tables {
-		if t.state == stateLive && t.early && t.exposed && t.like == "" && (t.touched || !m.unmentioned(t, p)) {
+		if t.state == stateLive && t.early && t.exposed && t.like == (Key{}) && (t.touched || !m.unmentioned(t, p)) {
 			return t
 		}
 	}
