@@ -410,7 +410,8 @@ func runProxied(t *testing.T, r *rig, file, way, strategy string, names []string
 	}
 	result = runAt(t, r, file, way, p.target, strategy, laterLimit)
 	after := counters(t, p)
-	if after.panics > 0 || after.raw > 0 {
+	// Programs of some other files fetch the binary log, which is relayed raw.
+	if after.panics > 0 || after.raw > 0 && !*all {
 		t.Errorf("%s: %.0f panics, %.0f raw sessions", strategy, after.panics, after.raw)
 	}
 	cycles, reuses = after.cycles-before.cycles, after.reuses-before.reuses
