@@ -151,14 +151,17 @@ func TestDifferential(t *testing.T) {
 		verdict := verdicts[script]
 		for _, variant := range differential.Variants {
 			reference := run(t, s, direct(s), script, variant)
+			own := slices.Contains(script.Servers, flavour) // or else only what differs counts: another series has other errors
 			for _, fault := range reference.Faults {
-				t.Errorf("%s, direct: %s", variant.Name, fault)
+				if own {
+					t.Errorf("%s, direct: %s", variant.Name, fault)
+				}
 			}
 			for _, strategy := range script.Strategies {
 				proxied := run(t, s, differential.Target{Network: "tcp", Address: proxies[strategy].Address}, script, variant)
 				bad := verdict.Judge(flavour, strategy, variant.Name, compare.Compare(reference.Events, proxied.Events))
 				report(t, bad)
-				if variant.Name != "plain" {
+				if variant.Name != "plain" || !own {
 					continue
 				}
 				saved := reference.Creates - proxied.Creates
