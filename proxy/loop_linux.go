@@ -426,6 +426,9 @@ func (l *loop) begin(m *member, greeting []byte) {
 func (l *loop) connected(m *member) bool {
 	l.calls.others++
 	errno, err := unix.GetsockoptInt(int(m.legs[backendSide].fd), unix.SOL_SOCKET, unix.SO_ERROR)
+	if err == nil && errno == 0 && toItself(int(m.legs[backendSide].fd)) {
+		errno = int(unix.ECONNREFUSED)
+	}
 	if err == nil && errno != 0 {
 		err = os.NewSyscallError("connect", unix.Errno(errno))
 	}

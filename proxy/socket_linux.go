@@ -134,12 +134,40 @@ func connect(to unix.Sockaddr) (fd int, connected bool, err error) {
 		return fd, true, nil
 	case unix.EINPROGRESS:
 		// On loopback it is done already.
-		_, err := unix.Getpeername(fd)
-		return fd, err == nil, nil
+		if _, err := unix.Getpeername(fd); err != nil {
+			return fd, false, nil
+		}
+		if toItself(fd) {
+			unix.Close(fd)
+			return -1, false, fmt.Errorf("connect: %w", unix.ECONNREFUSED)
+		}
+		return fd, true, nil
 	default:
 		unix.Close(fd)
 		return -1, false, fmt.Errorf("connect: %w", err)
 	}
+}
+
+// toItself says whether a TCP socket is connected to itself, as it may be where nobody listens at a port that the system gives to
+// clients as well. It is a connection of its own bytes only, so it counts as refused.
+func toItself(fd int) bool {
+	local, err := unix.Getsockname(fd)
+	if err != nil {
+		return false
+	}
+	peer, err := unix.Getpeername(fd)
+	if err != nil {
+		return false
+	}
+	switch l := local.(type) {
+	case *unix.SockaddrInet4:
+		p, ok := peer.(*unix.SockaddrInet4)
+		return ok && l.Port == p.Port && l.Addr == p.Addr
+	case *unix.SockaddrInet6:
+		p, ok := peer.(*unix.SockaddrInet6)
+		return ok && l.Port == p.Port && l.Addr == p.Addr
+	}
+	return false
 }
 
 // take makes an own descriptor of conn's socket and closes conn, unless it fails.
