@@ -2,7 +2,6 @@ package session
 
 import (
 	"flag"
-	"math/rand/v2"
 	"runtime"
 	"strings"
 	"sync"
@@ -10,8 +9,9 @@ import (
 )
 
 var (
-	scripts    = flag.Int("scripts", scriptsByDefault, "random scripts that TestModel runs")
-	scriptSeed = flag.Uint64("script", 0, "run only the random script of this seed, and tell of every step")
+	scripts     = flag.Int("scripts", scriptsByDefault, "random scripts that TestModel runs")
+	scriptFirst = flag.Uint64("script.first", 1, "the seed of the first of them, the others follow")
+	scriptSeed  = flag.Uint64("script", 0, "run only the random script of this seed, and tell of every step")
 )
 
 // TestModel runs random scripts directly and through the machine against a model server. The client must see the same, and
@@ -21,8 +21,6 @@ func TestModel(t *testing.T) {
 		report(t, *scriptSeed, generate(*scriptSeed), "")
 		return
 	}
-	random := rand.Uint64()
-	t.Logf("the last scripts of 100 have seeds from %d on", random)
 	n := *scripts
 	workers := runtime.GOMAXPROCS(0)
 	var mu sync.Mutex
@@ -32,10 +30,7 @@ func TestModel(t *testing.T) {
 		wg.Go(func() {
 			var st stats
 			for i := worker; i < n; i += workers {
-				seed := uint64(i + 1)
-				if i >= n-n/100 {
-					seed = random + uint64(i)
-				}
+				seed := *scriptFirst + uint64(i)
 				s := generate(seed)
 				if bad := newWorld(s, false).run(&st); bad != "" {
 					mu.Lock()
