@@ -172,12 +172,13 @@ func TestUnit(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	analyze := obtain(t, "systemd", "bin/systemd-analyze")
 	verify := func(text string) string {
 		unit := filepath.Join(t.TempDir(), "tmpproxy.service")
 		if err := os.WriteFile(unit, []byte(text), 0o644); err != nil {
 			t.Fatal(err)
 		}
-		out, _ := exec.Command("systemd-analyze", "verify", "--man=no", "--recursive-errors=no", unit).CombinedOutput() // what it prints counts
+		out, _ := exec.Command(analyze, "verify", "--man=no", "--recursive-errors=no", unit).CombinedOutput() // what it prints counts
 		return string(out)
 	}
 	here := strings.Replace(string(text), "ExecStart=/usr/bin/tmpproxy ", "ExecStart="+program+" ", 1)
@@ -187,5 +188,5 @@ func TestUnit(t *testing.T) {
 	if out := verify(strings.Replace(here, "DynamicUser=yes", "DynamicUsr=yes", 1)); !strings.Contains(out, "DynamicUsr") {
 		t.Errorf("a key that there is not is taken: %q", out)
 	}
-	run(t, "systemd-analyze", "security", "--no-pager", "--offline=true", "--threshold=12", "../systemd/tmpproxy.service")
+	run(t, analyze, "security", "--no-pager", "--offline=true", "--threshold=12", "../systemd/tmpproxy.service")
 }

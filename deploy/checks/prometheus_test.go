@@ -13,15 +13,18 @@ import (
 )
 
 // promtool obtains Prometheus' own checker.
-func promtool(t *testing.T) string {
+func promtool(t *testing.T) string { return obtain(t, "prometheus", "bin/promtool") }
+
+// obtain has a program unpacked from Debian's packages, unless it is there, and returns its path.
+func obtain(t *testing.T, kind, program string) string {
 	t.Helper()
-	command := exec.Command("../../tests/server/obtain.sh", "prometheus")
+	command := exec.Command("../../tests/server/obtain.sh", kind)
 	command.Stderr = os.Stderr
 	root, err := command.Output()
 	if err != nil {
 		t.Fatal(err)
 	}
-	return filepath.Join(strings.TrimSpace(string(root)), "bin/promtool")
+	return filepath.Join(strings.TrimSpace(string(root)), program)
 }
 
 // Prometheus takes the alert rules, and they fire when they should and not otherwise.

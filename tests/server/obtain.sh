@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
-# Obtains a MySQL or MariaDB server, another proxy to compare with, interpreters with their MySQL drivers, a browser, or
-# Prometheus' checker of rules, without touching the system: Debian's packages and all their libraries are downloaded and unpacked
+# Obtains a MySQL or MariaDB server, another proxy to compare with, interpreters with their MySQL drivers, a browser, or the checkers
+# of Prometheus' rules and of systemd's units, without touching the system: Debian's packages and all their libraries are downloaded and unpacked
 # into a folder of their own and run through the loader that lies there.
 #
-#   obtain.sh mysql|mysql-testsuite|mariadb|mariadb-11.8|mariadb-10.5|haproxy|mysqlrouter|drivers|chromium|prometheus [DIR]
+#   obtain.sh mysql|mysql-testsuite|mariadb|mariadb-11.8|mariadb-10.5|haproxy|mysqlrouter|drivers|chromium|prometheus|systemd [DIR]
 #
 # DIR (default $TMPPROXY_SERVERS_DIR, else ${XDG_CACHE_HOME:-$HOME/.cache}/tmpproxy/servers) holds one folder per server.
 # That folder's path is the only line on standard output; progress goes to standard error. In it:
@@ -14,6 +14,7 @@
 #   bin/haproxy                                      (haproxy)
 #   bin/mysqlrouter, plugins                         (mysqlrouter; its plugin_folder is plugins)
 #   bin/promtool                                     (prometheus)
+#   bin/systemd-analyze                              (systemd; it knows the units of the package, not those of the system)
 #   bin/initialize DATADIR                           makes a data directory whose root has no password (servers)
 #   VERSION                                          the program's own --version line
 # drivers and chromium have none of these but VERSION, which lists packages and their versions, one a line: their programs lie where
@@ -37,6 +38,7 @@ haproxy) suite=trixie packages=haproxy alone= ;;
 mysqlrouter) suite=sid packages=mysql-router alone= ;;
 # Its checker needs no other package but the C library.
 prometheus) suite=bookworm packages=libc6 alone=prometheus ;;
+systemd) suite=bookworm packages=systemd alone= ;;
 drivers)
   suite=bookworm alone=
   packages="php-cli php-mysql python3 python3-mysqldb python3-pymysql python3-pyodbc odbc-mariadb perl libdbd-mysql-perl"
@@ -44,7 +46,7 @@ drivers)
   packages="$packages mariadb-client sysbench"
   ;;
 chromium) suite=bookworm packages="chromium-headless-shell fonts-dejavu-core" alone= ;;
-*) fail "usage: obtain.sh mysql|mysql-testsuite|mariadb|mariadb-11.8|mariadb-10.5|haproxy|mysqlrouter|drivers|chromium|prometheus [DIR]" ;;
+*) fail "usage: obtain.sh mysql|mysql-testsuite|mariadb|mariadb-11.8|mariadb-10.5|haproxy|mysqlrouter|drivers|chromium|prometheus|systemd [DIR]" ;;
 esac
 servers=${2:-${TMPPROXY_SERVERS_DIR:-${XDG_CACHE_HOME:-${HOME:?HOME is not set}/.cache}/tmpproxy/servers}}
 for program in apt-get apt-config dpkg flock; do
@@ -179,7 +181,7 @@ wrapper() {
 here=\$(readlink -f "\$0")
 root=\${here%/bin/*}
 multiarch=$multiarch
-libraries=\$root/usr/lib/\$multiarch:\$root/lib/\$multiarch:\$root/usr/lib/mysql/private:\$root/usr/lib/mysql-router
+libraries=\$root/usr/lib/\$multiarch:\$root/lib/\$multiarch:\$root/usr/lib/mysql/private:\$root/usr/lib/mysql-router:\$root/usr/lib/\$multiarch/systemd
 $3
 exec "\$root/$loader" --library-path "\$libraries" "\$root/$2" $4"\$@"
 WRAPPER
@@ -198,6 +200,10 @@ haproxy)
 prometheus)
   wrapper promtool usr/bin/promtool "" ""
   program=promtool
+  ;;
+systemd)
+  wrapper systemd-analyze usr/bin/systemd-analyze "export SYSTEMD_UNIT_PATH=\$root/lib/systemd/system:\$root/usr/lib/systemd/system" ""
+  program=systemd-analyze
   ;;
 mysqlrouter)
   wrapper mysqlrouter usr/bin/mysqlrouter "" ""
