@@ -224,7 +224,9 @@ func (v *Verdict) Unused() []string {
 	}
 	for i := range v.script.Steps {
 		for _, name := range v.script.Steps[i].Allow {
-			check(stepKey(&v.script.Steps[i], name))
+			if !slices.Contains(v.script.Steps[i].Depends, name) {
+				check(stepKey(&v.script.Steps[i], name))
+			}
 		}
 	}
 	return unused

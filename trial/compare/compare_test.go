@@ -18,7 +18,7 @@ setup:
 CREATE TABLE p (a INT)
 run:
 SELECT 1
-[b] !1146|0 ~engine-name ~row-order SELECT \
+[b] !1146|0 ~engine-name ~row-order? SELECT \
   2
 repeat 2 {
   # indented
@@ -53,7 +53,7 @@ DROP TABLE p
 		t.Errorf("steps:\n%s\nwant:\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
 	}
 	second := script.Steps[1]
-	if !slices.Equal(second.Expect, []uint16{1146, 0}) || !slices.Equal(second.Allow, []string{"engine-name", "row-order"}) {
+	if !slices.Equal(second.Expect, []uint16{1146, 0}) || !slices.Equal(second.Allow, []string{"engine-name", "row-order"}) || !slices.Equal(second.Depends, []string{"row-order"}) {
 		t.Errorf("got %+v", second)
 	}
 	list, err := Values("NULL 12 'it''s' x'00ff' 1.5 LONG")

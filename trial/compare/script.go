@@ -20,7 +20,7 @@
 //
 //	[b]      the connection, a when left out; it is made at its first step, or by @connect
 //	!1146    the error code the step must have; alternatives as !1146|0, 0 is success. Without it an error fails the script
-//	~name    an allowance for this step only; several may stand
+//	~name    an allowance for this step only, ~name? one that may not be needed; several may stand
 //
 // repeat N { and } on lines of their own repeat what is between. ${i} is the number of the innermost repetition, from 1,
 // ${id:b} the thread id of connection b, ${x*1000} a thousand x.
@@ -66,12 +66,13 @@ func (s *Script) SavesWith(strategy, server string) bool {
 
 // Step is one line of a script, once for each repetition.
 type Step struct {
-	Line   int
-	Conn   string
-	Expect []uint16 // error codes, 0 for success; nil: success
-	Allow  []string // for this step
-	Verb   string   // query, or a command's word
-	Text   string   // of a query, or a command's arguments
+	Line    int
+	Conn    string
+	Expect  []uint16 // error codes, 0 for success; nil: success
+	Allow   []string // for this step
+	Depends []string // those of Allow, marked with a ?, that may not be needed
+	Verb    string   // query, or a command's word
+	Text    string   // of a query, or a command's arguments
 }
 
 func (s *Step) String() string {
@@ -147,7 +148,7 @@ var (
 	repeatLine = regexp.MustCompile(`^repeat\s+(\d+)\s*\{$`)
 	connPrefix = regexp.MustCompile(`^\[(\w+)\]\s+`)
 	expectWord = regexp.MustCompile(`^!(\d+(?:\|\d+)*)\s+`)
-	allowWord  = regexp.MustCompile(`^~([\w-]+)\s+`)
+	allowWord  = regexp.MustCompile(`^~([\w-]+)(\??)\s+`)
 	verbWord   = regexp.MustCompile(`^@(\w+)\s*`)
 )
 
@@ -277,6 +278,9 @@ func parseStep(number int, line string) (Step, error) {
 			return s, fmt.Errorf("no allowance is called %s", m[1])
 		}
 		s.Allow = append(s.Allow, m[1])
+		if m[2] != "" {
+			s.Depends = append(s.Depends, m[1])
+		}
 		line = line[len(m[0]):]
 	}
 	if m := verbWord.FindStringSubmatch(line); m != nil {
