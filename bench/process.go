@@ -166,7 +166,7 @@ func environment() []string {
 
 // startProxy runs tmpproxy with a strategy before the server at backend. settings are flags that win.
 func startProxy(ctx context.Context, dir, program, strategy, backend string, settings ...string) (*process, error) {
-	addresses, err := freeAddresses(2)
+	addresses, err := server.FreeAddresses(2)
 	if err != nil {
 		return nil, err
 	}
@@ -189,7 +189,7 @@ func startProxy(ctx context.Context, dir, program, strategy, backend string, set
 
 // startHAProxy runs HAProxy as a relay of bytes for that many clients.
 func startHAProxy(ctx context.Context, dir, program, backend string, clients int) (*process, error) {
-	addresses, err := freeAddresses(1)
+	addresses, err := server.FreeAddresses(1)
 	if err != nil {
 		return nil, err
 	}
@@ -209,7 +209,7 @@ listen bench
 // startRouter runs MySQL Router as a relay of classic protocol for that many clients. plugins is its plugin_folder, empty
 // for the one that it was built with.
 func startRouter(ctx context.Context, dir, program, plugins, backend string, clients int) (*process, error) {
-	addresses, err := freeAddresses(1)
+	addresses, err := server.FreeAddresses(1)
 	if err != nil {
 		return nil, err
 	}
@@ -260,18 +260,4 @@ func startConfigured(ctx context.Context, dir, name, address, configuration, pro
 		}
 		return err
 	})
-}
-
-// freeAddresses returns n loopback addresses whose ports nobody listens on at present.
-func freeAddresses(n int) ([]string, error) {
-	var addresses []string
-	for range n {
-		l, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			return nil, err
-		}
-		defer l.Close() // not before all are chosen: they differ
-		addresses = append(addresses, l.Addr().String())
-	}
-	return addresses, nil
 }

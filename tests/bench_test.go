@@ -91,7 +91,7 @@ func checkReport(t *testing.T, report *bench.Report) {
 	for workload, want := range map[string][]string{
 		"cycles": append(slices.Clone(cycles), cycles...), // with and without a round trip
 		// adding and changing
-		"relstorage": {"direct", "native", "keep", "innodb", "direct", "native", "keep", "innodb"},
+		"relstorage": {"direct", "native", "keep", "innodb", "innodb scan", "direct", "native", "keep", "innodb", "innodb scan"},
 		"selects":    passing, "result": passing, "connects": passing, "blobs": passing, "idle": passing[1:],
 	} {
 		if !slices.Equal(arms[workload], want) {

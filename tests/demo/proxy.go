@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"net/http"
 	"os"
 	"os/exec"
@@ -52,7 +51,7 @@ func buildProxy(ctx context.Context, dir string) (string, error) {
 // startProxy starts tmpproxy before the server at backend and returns when it is ready. Its log is written into dir. The
 // caller stops it.
 func startProxy(ctx context.Context, program, dir, strategy, backend string) (*proxy, error) {
-	addresses, err := freeAddresses(2)
+	addresses, err := server.FreeAddresses(2)
 	if err != nil {
 		return nil, fmt.Errorf("start tmpproxy: %w", err)
 	}
@@ -149,18 +148,4 @@ func logTail(file string) string {
 	}
 	lines := bytes.Split(bytes.TrimSpace(log), []byte("\n"))
 	return string(bytes.Join(lines[max(0, len(lines)-10):], []byte("\n")))
-}
-
-// freeAddresses returns n loopback addresses whose ports nobody listens on at present.
-func freeAddresses(n int) ([]string, error) {
-	var addresses []string
-	for range n {
-		l, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			return nil, err
-		}
-		defer l.Close() // not before all are chosen: they differ
-		addresses = append(addresses, l.Addr().String())
-	}
-	return addresses, nil
 }

@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"os"
 	"os/exec"
@@ -123,11 +122,12 @@ func Start(ctx context.Context, backend string, settings ...string) (*Process, e
 }
 
 func start(ctx context.Context, binary, backend string, settings []string) (*Process, error) {
-	var err error
 	p := &Process{log: &logBuffer{}, exited: make(chan struct{})}
-	if p.Address, p.Admin, err = freeAddresses(); err != nil {
+	addresses, err := server.FreeAddresses(2)
+	if err != nil {
 		return nil, fmt.Errorf("start tmpproxy: %w", err)
 	}
+	p.Address, p.Admin = addresses[0], addresses[1]
 	p.command = exec.Command(binary, "serve")
 	p.command.Env = append(environment(), append([]string{
 		"TMPPROXY_LISTEN_ADDRESSES=" + p.Address,
@@ -162,20 +162,6 @@ func environment() []string {
 		}
 	}
 	return list
-}
-
-// freeAddresses returns two loopback addresses that nobody listens on at present.
-func freeAddresses() (one, two string, err error) {
-	var addresses [2]string
-	for i := range addresses {
-		l, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			return "", "", err
-		}
-		defer l.Close()
-		addresses[i] = l.Addr().String()
-	}
-	return addresses[0], addresses[1], nil
 }
 
 // awaitReady asks the admin address: a connection to the listener that leaves without a login would be one more client.

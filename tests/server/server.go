@@ -119,9 +119,11 @@ func Start(ctx context.Context, kind Kind, options Options) (*Server, error) {
 	}
 	// The free port may be taken by somebody else before the server listens on it.
 	for range 3 {
-		if s.Address, err = freeAddress(); err != nil {
+		addresses, free := FreeAddresses(1)
+		if err = free; err != nil {
 			break
 		}
+		s.Address = addresses[0]
 		if err = s.launch(ctx); err == nil || !s.addressInUse() {
 			break
 		}
@@ -373,16 +375,6 @@ func (s *Server) Stop() error {
 		return nil
 	}
 	return errors.Join(s.Terminate(), os.RemoveAll(s.Dir))
-}
-
-// freeAddress returns a loopback address whose port nobody listens on at present.
-func freeAddress() (string, error) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return "", err
-	}
-	defer l.Close()
-	return l.Addr().String(), nil
 }
 
 // run runs a command; its error holds what the command printed.
