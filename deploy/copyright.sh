@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Prints Debian's copyright file of the program: its own licence, then those of the modules that are linked into it, as they lie
-# in Go's cache of modules.
+# in Go's cache of modules, and of what the dashboard has of others.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -25,5 +25,9 @@ while read -r path version directory; do
     # A paragraph's lines begin with a space, and an empty one has a dot.
     tr -d '\r' <"$file" | sed -E 's/[[:space:]]+$//; s/^$/./; s/^/ /'
   done <<<"$found"
-done < <(go list -deps -f '{{with .Module}}{{if not .Main}}{{.Path}} {{.Version}} {{.Dir}}{{end}}{{end}}' ./cmd/tmpproxy | LC_ALL=C sort -u)
+done < <({
+  go list -deps -f '{{with .Module}}{{if not .Main}}{{.Path}} {{.Version}} {{.Dir}}{{end}}{{end}}' ./cmd/tmpproxy
+  # What the dashboard has of npm's.
+  printf 'uPlot %s admin/dashboard/uplot\n' "$(sed -nE 's/^version=//p' admin/dashboard/uplot/fetch.sh)"
+} | LC_ALL=C sort -u)
 [ -z "$missing" ]

@@ -62,11 +62,12 @@ compared with.`,
 }
 
 func newTrialStatus() *cobra.Command {
-	command := &cobra.Command{
-		Use:   "status",
-		Short: "Say in a few lines how the trial stands",
-		Args:  noArguments,
-	}
+	return newTrialQuestion("status", "Say in a few lines how the trial stands", "/api/trial", nil)
+}
+
+// newTrialQuestion makes a command without arguments that has the proxy answer with how the trial stands; question is as for ask.
+func newTrialQuestion(use, short, path string, question any) *cobra.Command {
+	command := &cobra.Command{Use: use, Short: short, Args: noArguments}
 	load := settings(command)
 	command.RunE = func(command *cobra.Command, _ []string) error {
 		c, err := load()
@@ -74,7 +75,7 @@ func newTrialStatus() *cobra.Command {
 			return err
 		}
 		var r trial.Report
-		if err := ask(command.Context(), c, "/api/trial", nil, &r); err != nil {
+		if err := ask(command.Context(), c, path, question, &r); err != nil {
 			return err
 		}
 		return printStatus(command.OutOrStdout(), &r)
@@ -187,24 +188,7 @@ func weights(args []string) (trial.Change, error) {
 }
 
 func newTrialStop() *cobra.Command {
-	command := &cobra.Command{
-		Use:   "stop",
-		Short: "Stop the trial; its results stay",
-		Args:  noArguments,
-	}
-	load := settings(command)
-	command.RunE = func(command *cobra.Command, _ []string) error {
-		c, err := load()
-		if err != nil {
-			return err
-		}
-		var r trial.Report
-		if err := ask(command.Context(), c, "/api/trial/stop", struct{}{}, &r); err != nil {
-			return err
-		}
-		return printStatus(command.OutOrStdout(), &r)
-	}
-	return command
+	return newTrialQuestion("stop", "Stop the trial; its results stay", "/api/trial/stop", struct{}{})
 }
 
 // printStatus prints the arms and the overall verdict.

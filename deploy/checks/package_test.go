@@ -121,8 +121,8 @@ func TestPackage(t *testing.T) {
 	if got := strings.Fields(run(t, "dpkg-query", "--admindir="+m.path("/var/lib/dpkg"), "--show", "--showformat=${db:Status-Abbrev} ${Conffiles}", "tmpproxy")); len(got) != 3 || got[0] != "ii" || got[1] != "/etc/tmpproxy/config.yaml" {
 		t.Errorf("status and files of settings: %q", got)
 	}
-	if text := m.read("/usr/share/doc/tmpproxy/copyright"); strings.Count(text, "\nLicense: ") < 20 || !strings.Contains(text, "github.com/pingcap/tidb/pkg/parser@") {
-		t.Errorf("the licences of the modules are not in %d bytes of copyright", len(text))
+	if text := m.read("/usr/share/doc/tmpproxy/copyright"); strings.Count(text, "\nLicense: ") < 20 || !strings.Contains(text, "github.com/pingcap/tidb/pkg/parser@") || !strings.Contains(text, "Leon Sorokin") {
+		t.Errorf("the licences of the modules and of uPlot are not in %d bytes of copyright", len(text))
 	}
 	manual, err := os.Open(m.path("/usr/share/man/man1/tmpproxy.1.gz"))
 	if err != nil {
