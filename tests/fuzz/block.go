@@ -192,7 +192,7 @@ func (g *generator) set() {
 		"SET explicit_defaults_for_timestamp = 0",
 		"SET collation_connection = latin1_swedish_ci",
 		"SET session_track_state_change = 1",
-		"SET pseudo_thread_id = 7",
+		"SET pseudo_thread_id = 700000007",
 		"SET nosuch = 1",
 		"SET @@sql_mode = @nosuch",
 		"SET @a = 1, sql_mode = 'STRICT_ALL_TABLES', @b = 'SET autocommit = 0'",

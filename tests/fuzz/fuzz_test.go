@@ -74,15 +74,15 @@ func TestMain(m *testing.M) {
 }
 
 // startServer starts a server for the length of a test.
-func startServer(t *testing.T, flavour string) *server.Server {
+func startServer(t *testing.T, flavour string, args ...string) *server.Server {
 	t.Helper()
 	f, ok := flavours[flavour]
 	if !ok {
 		t.Fatalf("no server is called %s", flavour)
 	}
 	// A status flag tells of slow statements, of which there are some on a loaded machine.
-	args := append([]string{"--lock-wait-timeout=3", "--innodb-lock-wait-timeout=2", "--long-query-time=86400"}, f.args...)
-	s, err := server.Start(context.Background(), f.kind, server.Options{Args: args})
+	args = append(args, "--lock-wait-timeout=3", "--innodb-lock-wait-timeout=2", "--long-query-time=86400")
+	s, err := server.Start(context.Background(), f.kind, server.Options{Args: append(args, f.args...)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -101,7 +101,7 @@ func TestFuzz(t *testing.T) {
 	set(t, "rapid.shrinktime", "10s")
 	for _, flavour := range strings.Split(*servers, ",") {
 		t.Run(flavour, func(t *testing.T) {
-			s := startServer(t, flavour)
+			s := startServer(t, flavour, "--performance-schema=OFF") // faster by a fifth on MySQL
 			for _, strategy := range strings.Split(*strategies, ",") {
 				t.Run(strategy, func(t *testing.T) { fuzz(t, s, flavour, strategy) })
 			}
