@@ -209,3 +209,67 @@ func TestActionMethods(t *testing.T) {
 		t.Errorf("%d calls", calls)
 	}
 }
+
+// TestQuit asks /quitquitquit from near and far, with and without what other changes take.
+func TestQuit(t *testing.T) {
+	bare := func(r *http.Request) {
+		r.Header.Del("Content-Type")
+		r.Header.Del("Authorization")
+		r.Body, r.ContentLength = http.NoBody, 0
+	}
+	from := func(peer string, changes ...func(*http.Request)) func(*http.Request) {
+		return func(r *http.Request) {
+			r.RemoteAddr = peer
+			for _, change := range changes {
+				change(r)
+			}
+		}
+	}
+	for _, test := range []struct {
+		name   string
+		local  bool
+		change func(*http.Request)
+		status int
+	}{
+		{"bare, from here", true, from("127.0.0.1:40000", bare), 200},
+		{"bare, from here by IPv6", true, from("[::1]:40000", bare), 200},
+		{"bare, from here by IPv4 in IPv6", true, from("[::ffff:127.0.0.1]:40000", bare), 200},
+		{"bare, from elsewhere", true, from("10.1.2.4:40000", bare), 401},
+		{"bare, from the machine's own address", true, from("10.1.2.3:40000", bare), 401},
+		{"bare, from a unix socket's peer", true, from("@", bare), 401},
+		{"bare, from here, not switched on", false, from("127.0.0.1:40000", bare), 401},
+		{"token, from elsewhere", false, from("10.1.2.4:40000"), 200},
+		{"token but no body, from elsewhere", false, from("10.1.2.4:40000", bare, header("Authorization", "Bearer "+testToken)), 200},
+		{"wrong token, from elsewhere", true, from("10.1.2.4:40000", header("Authorization", "Bearer x")), 401},
+		{"another site's page", true, from("127.0.0.1:40000", bare, header("Sec-Fetch-Site", "cross-site")), 403},
+		{"old browser, another site's page", true, from("127.0.0.1:40000", bare, header("Origin", "http://evil.example")), 403},
+		{"a name that was led here", true, from("127.0.0.1:40000", bare, func(r *http.Request) { r.Host = "evil.example" }), 421},
+		{"form", true, from("127.0.0.1:40000", header("Content-Type", "text/plain")), 415},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			calls, others := 0, 0
+			o := acting(&others)
+			o.Quit = func(context.Context, json.RawMessage) (any, error) { calls++; return struct{}{}, nil }
+			o.QuitLocal = test.local
+			w := post(New(zaptest.NewLogger(t), o), func(r *http.Request) {
+				r.URL.Path = "/quitquitquit"
+				test.change(r)
+			})
+			if w.Code != test.status || (calls == 1) != (test.status == 200) {
+				t.Errorf("%d %s, %d calls", w.Code, w.Body, calls)
+			}
+			if _, there := o.Actions["/quitquitquit"]; there {
+				t.Error("the caller's map was changed")
+			}
+		})
+	}
+	// Nothing else is open to who is here.
+	o := acting(new(int))
+	o.QuitLocal = true
+	if w := post(New(zaptest.NewLogger(t), o), from("127.0.0.1:40000", header("Authorization", ""))); w.Code != 401 {
+		t.Errorf("another action: %d", w.Code)
+	}
+	if w := post(New(zaptest.NewLogger(t), o), func(r *http.Request) { r.URL.Path = "/quitquitquit" }); w.Code != 405 {
+		t.Errorf("no such action: %d", w.Code)
+	}
+}

@@ -3,7 +3,7 @@
 // it asks for the JSON that others can ask for as well.
 //
 // GET and HEAD change nothing and are answered to everybody. POST is answered on the paths of Options.Actions only, to who has the
-// token, or on a unix socket, whose file's permissions say who may. There is no TLS; the address belongs on the loopback interface or
+// token, or on a unix socket, whose file's permissions say who may; and on /quitquitquit, as Options.QuitLocal says. There is no TLS; the address belongs on the loopback interface or
 // in a private network. A page in somebody's browser can neither read the answers by rebinding its name to our address, since the
 // Host header is checked, nor change anything, since requests made by pages of other sites are refused, and so are bodies of the types
 // that a form can send.
@@ -15,6 +15,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"net"
 	"net/http"
 	"net/http/pprof"
@@ -44,7 +45,15 @@ type Options struct {
 	// Actions are what can be changed, by path, which may be that of a page as well.
 	Actions map[string]Action
 	Token   string // that actions need on a TCP address; "" has them refused there
+
+	// Quit is the action of /quitquitquit, if there is one. Its body may be missing. With QuitLocal it takes no token from who asks
+	// over the loopback interface.
+	Quit      Action
+	QuitLocal bool
 }
+
+// quitPath is where the programs that sidecars are ended by look for it.
+const quitPath = "/quitquitquit"
 
 // Bounds of one request. Profiles that take longer extend the time for writing themselves.
 const (
@@ -70,6 +79,13 @@ type Server struct {
 
 // New returns a server that does not listen yet.
 func New(log *zap.Logger, o Options) *Server {
+	if o.Quit != nil {
+		o.Actions = maps.Clone(o.Actions)
+		if o.Actions == nil {
+			o.Actions = make(map[string]Action)
+		}
+		o.Actions[quitPath] = o.Quit
+	}
 	s := &Server{log: log, options: o, origins: http.NewCrossOriginProtection()}
 	s.SetToken(o.Token)
 	s.http = http.Server{

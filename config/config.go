@@ -78,7 +78,10 @@ type Config struct {
 		Format string // json or console
 	}
 	Shutdown struct {
-		Grace time.Duration
+		Delay        time.Duration
+		Grace        time.Duration
+		QuitQuitQuit bool
+		ExitZero     bool
 	}
 }
 

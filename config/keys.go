@@ -200,7 +200,16 @@ var table = []Key{
 		func(c *Config) *string { return &c.Log.Format },
 		"json for machines or console for people, on standard error"),
 
+	live(field("shutdown.delay", "0s", duration(0),
+		func(c *Config) *time.Duration { return &c.Shutdown.Delay },
+		"how long clients are still admitted after the first SIGTERM or SIGINT, while /readyz says no already")),
 	field("shutdown.grace", "30s", duration(0),
 		func(c *Config) *time.Duration { return &c.Shutdown.Grace },
-		"how long transactions may go on after the first SIGTERM or SIGINT"),
+		"how long transactions may go on after that"),
+	field("shutdown.quitquitquit", "false", boolean,
+		func(c *Config) *bool { return &c.Shutdown.QuitQuitQuit },
+		"POST /quitquitquit at the admin address takes no token from who asks over the loopback interface: for sidecars"),
+	live(field("shutdown.exit_zero", "false", boolean,
+		func(c *Config) *bool { return &c.Shutdown.ExitZero },
+		"exit with 0, not with 143 or 130, after a signal if no session had to be cut off")),
 }

@@ -291,7 +291,7 @@ func (l *loop) take(m *member, greeting []byte) {
 		for _, g := range m.legs {
 			unix.Close(int(g.fd))
 		}
-		m.because("shutdown")
+		m.because(cutOff)
 		m.gone()
 	}
 }
@@ -309,7 +309,7 @@ func (l *loop) run() {
 	l.callPosted() // what was posted in the meantime: sessions come and are closed
 	for _, slot := range l.slots {
 		if slot.s != nil {
-			slot.s.because("shutdown")
+			slot.s.because(cutOff)
 			l.release(slot.s)
 		}
 	}

@@ -99,7 +99,7 @@ func (p *pump) stop() {
 	p.stopped = true
 	p.mu.Unlock()
 	p.each(func(s *pumped) {
-		s.because("shutdown")
+		s.because(cutOff)
 		s.abort()
 	})
 }

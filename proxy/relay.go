@@ -93,6 +93,9 @@ var causes = [...][2]string{
 	inputDrain:       {"drained", "drained"},
 }
 
+// cutOff is the cause of sessions that had not ended by themselves when the server did.
+const cutOff = "shutdown"
+
 func (r *relay) because(cause string) {
 	if r.cause == "" {
 		r.cause = cause
@@ -175,6 +178,9 @@ func (r *relay) gone() {
 	}
 	if r.handshaking {
 		r.loggedIn()
+	}
+	if r.cause == cutOff {
+		r.server.counts.CutOff.Add(1)
 	}
 	if r.conversation != nil {
 		r.conversation.unobserve()

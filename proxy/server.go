@@ -56,6 +56,7 @@ type Counts struct {
 	HandshakeTimeouts atomic.Uint64
 	Panics            atomic.Uint64
 	Overflows         atomic.Uint64 // sessions ended because a queue would have grown over its bound
+	CutOff            atomic.Uint64 // sessions that Serve closed at the end of Options.ShutdownGrace
 }
 
 // SessionInfo is what can be said of a session at one moment.

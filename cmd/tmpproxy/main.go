@@ -76,7 +76,7 @@ Exit codes: 0 all is well, 1 run time, 2 usage or configuration, 3 differences w
 	}
 	root.CompletionOptions.HiddenDefaultCmd = true
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return &usageError{err} })
-	root.AddCommand(newServe(), newAdvise(), newSwitch(), newTrial(), newRecord(), newReplay(), newCheck(), newBench(), newVersion(), newMan(), newReady())
+	root.AddCommand(newServe(), newAdvise(), newSwitch(), newTrial(), newRecord(), newReplay(), newCheck(), newBench(), newVersion(), newMan(), newReady(), newQuit())
 	return root
 }
 

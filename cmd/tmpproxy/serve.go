@@ -32,9 +32,10 @@ func newServe() *cobra.Command {
 	command := &cobra.Command{
 		Use:   "serve",
 		Short: "Run the proxy",
-		Long: `serve runs the proxy until SIGTERM or SIGINT. The first one stops accepting clients, lets transactions end for up to
-shutdown.grace and closes sessions between statements; the second one ends the process at once. SIGHUP reads the settings
-again: those that cannot change while running are named in the log and wait for the next start.`,
+		Long: `serve runs the proxy until SIGTERM or SIGINT, or tmpproxy quit. The first one has /readyz say no; after shutdown.delay it stops
+accepting clients, lets transactions end for up to shutdown.grace and closes sessions between statements; the second one ends
+the process at once. SIGHUP reads the settings again: those that cannot change while running are named in the log and wait for
+the next start.`,
 		Args: noArguments,
 	}
 	load := settings(command)
@@ -71,6 +72,7 @@ func (e *signalError) Error() string { return "ended by signal: " + e.signal.Str
 // relay is what serve asks of a proxy.Server.
 type relay interface {
 	Serve(context.Context) error
+	Counts() *proxy.Counts
 	SetPolicy(*session.Policy)
 	SetTrial(proxy.Trial)
 }
@@ -88,7 +90,8 @@ type service struct {
 	records *recordings
 	admin   *admin.Server // nil when there is none
 
-	draining atomic.Bool // read by requests for /readyz
+	draining atomic.Bool   // read by requests for /readyz
+	quit     chan struct{} // holds the first request to quit
 	reloads  *prometheus.CounterVec
 }
 
@@ -132,7 +135,7 @@ func newService(c *config.Config, log *zap.Logger, level zap.AtomicLevel) (*serv
 	if err != nil {
 		return nil, err
 	}
-	s := &service{log: log, level: level, started: c, running: c, relay: server, control: newControl(log, server, policy, c.Rewrite.Strategy)}
+	s := &service{log: log, level: level, started: c, running: c, relay: server, quit: make(chan struct{}, 1), control: newControl(log, server, policy, c.Rewrite.Strategy)}
 	s.records = &recordings{log: log, server: server}
 	began := time.Now()
 	registry := newRegistry()
@@ -190,7 +193,9 @@ func newService(c *config.Config, log *zap.Logger, level zap.AtomicLevel) (*serv
 				"/api/trial/stop":   s.stopTrial,
 				"/api/record":       s.records.act,
 			},
-			Token: token,
+			Token:     token,
+			Quit:      s.requestQuit,
+			QuitLocal: c.Shutdown.QuitQuitQuit,
 		})
 		if err := s.admin.Listen(); err != nil {
 			return nil, err
@@ -247,7 +252,7 @@ func (s *service) run(signals <-chan os.Signal) error {
 		}()
 	}
 
-	var first *signalError
+	shutdown := shutdown{service: s, drain: drain}
 	for {
 		select {
 		case err := <-ended:
@@ -260,23 +265,20 @@ func (s *service) run(signals <-chan os.Signal) error {
 			if err != nil {
 				return err
 			}
-			s.log.Info("stopped")
-			if first != nil {
-				return first
-			}
-			return nil
+			return shutdown.outcome()
+		case <-s.quit:
+			shutdown.begin(nil)
+		case <-shutdown.delayed:
+			shutdown.stopAccepting()
 		case received := <-signals:
 			sig := received.(syscall.Signal)
 			switch {
 			case sig == syscall.SIGHUP:
 				s.reload()
-			case first == nil:
-				first = &signalError{sig}
-				s.draining.Store(true)
-				s.log.Info("shutting down", zap.String("signal", sig.String()), zap.Duration("grace", s.started.Shutdown.Grace))
-				drain()
+			case !shutdown.begun:
+				shutdown.begin(&signalError{sig})
 			default:
-				s.log.Warn("ended at once by a second signal", zap.String("signal", sig.String()))
+				s.log.Warn("ended at once by a signal while shutting down", zap.String("signal", sig.String()))
 				return &signalError{sig}
 			}
 		}

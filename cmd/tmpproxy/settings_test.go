@@ -188,6 +188,7 @@ type policies struct {
 }
 
 func (p *policies) SetPolicy(policy *session.Policy) { p.list = append(p.list, policy) }
+func (p *policies) Counts() *proxy.Counts            { return new(proxy.Counts) }
 func (p *policies) SetTrial(t proxy.Trial)           { p.trials = append(p.trials, t != nil) }
 
 func TestApply(t *testing.T) {

@@ -100,9 +100,42 @@ func checkSidecar(t *testing.T, b built, pod *core.PodSpec) {
 		t.Fatalf("init containers: %+v", pod.InitContainers)
 	}
 	c := &pod.InitContainers[0]
+	checkContainer(t, b, pod, c)
 	if c.RestartPolicy == nil || *c.RestartPolicy != core.ContainerRestartPolicyAlways {
 		t.Error("not a sidecar: the pod would wait for its end")
 	}
+	if c.StartupProbe == nil || c.StartupProbe.HTTPGet == nil || c.StartupProbe.HTTPGet.Path != "/healthz" {
+		t.Error("the containers do not wait for it by /healthz")
+	}
+	if c.ReadinessProbe == nil || c.ReadinessProbe.HTTPGet == nil || c.ReadinessProbe.HTTPGet.Path != "/readyz" {
+		t.Error("nobody asks /readyz")
+	}
+}
+
+// TestJobQuit looks at the Job that ends its proxy itself, on clusters that have no sidecars.
+func TestJobQuit(t *testing.T) {
+	b := build(t, "job-quit")
+	pod := &b.pods["report"].Spec
+	if len(pod.InitContainers) != 0 || len(pod.Containers) != 2 || pod.Containers[1].Name != "tmpproxy" {
+		t.Fatalf("containers: %+v", pod.Containers)
+	}
+	c := &pod.Containers[1]
+	checkContainer(t, b, pod, c)
+	set := map[string]string{}
+	for _, e := range c.Env {
+		set[e.Name] = e.Value
+	}
+	if set["TMPPROXY_SHUTDOWN_QUITQUITQUIT"] != "true" || set["TMPPROXY_SHUTDOWN_EXIT_ZERO"] != "true" {
+		t.Errorf("the proxy cannot be ended, or its end is a failure: %v", set)
+	}
+	if script := strings.Join(pod.Containers[0].Args, " "); !strings.Contains(script, "-X POST http://127.0.0.1:9104/quitquitquit") {
+		t.Errorf("nobody ends the proxy: %s", script)
+	}
+}
+
+// checkContainer looks at what holds for every container of the proxy.
+func checkContainer(t *testing.T, b built, pod *core.PodSpec, c *core.Container) {
+	t.Helper()
 	if !slices.Equal(c.Args, []string{"serve", "--config=/etc/tmpproxy/config.yaml"}) {
 		t.Errorf("arguments %q", c.Args)
 	}
@@ -117,6 +150,9 @@ func checkSidecar(t *testing.T, b built, pod *core.PodSpec) {
 		*core.Probe
 		path string
 	}{"startup": {c.StartupProbe, "/healthz"}, "liveness": {c.LivenessProbe, "/healthz"}, "readiness": {c.ReadinessProbe, "/readyz"}} {
+		if probe.Probe == nil && name != "liveness" {
+			continue
+		}
 		if probe.Probe == nil || probe.HTTPGet == nil {
 			t.Errorf("no %s probe by HTTP", name)
 		} else if probe.HTTPGet.Path != probe.path || ports[probe.HTTPGet.Port.StrVal] != 9104 {
