@@ -57,7 +57,8 @@ func metricsOfOurs(t *testing.T) []metric {
 	}
 	defer trials.Close()
 	found := append(described(append(s.Collectors(), trials.Collector())...),
-		metric{"tmpproxy_build_info", []string{"go", "version"}}, metric{"tmpproxy_config_reloads_total", []string{"result"}})
+		metric{"tmpproxy_build_info", []string{"go", "version"}}, metric{"tmpproxy_config_reloads_total", []string{"result"}},
+		metric{name: "tmpproxy_config_last_reload_successful"}, metric{name: "tmpproxy_config_last_reload_success_timestamp_seconds"})
 	for _, name := range []string{"tmpproxy_recording", "tmpproxy_recorded_sessions_total", "tmpproxy_recorded_records_total",
 		"tmpproxy_recorded_bytes_total"} {
 		found = append(found, metric{name: name})

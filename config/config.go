@@ -73,6 +73,9 @@ type Config struct {
 		PProf     bool
 		TokenFile string // "" when there is none
 	}
+	Reload struct {
+		Watch time.Duration // 0: not at all
+	}
 	Log struct {
 		Level  string // debug, info, warn or error
 		Format string // json or console
@@ -83,6 +86,25 @@ type Config struct {
 		QuitQuitQuit bool
 		ExitZero     bool
 	}
+
+	origin origin
+}
+
+// origin says where settings come from.
+type origin struct {
+	file    string            // "" when there is none
+	sources map[string]string // by key; a key that is not in it has its default
+}
+
+// File returns the path of the file that the settings were read from, or "".
+func (c *Config) File() string { return c.origin.file }
+
+// Source says where the value of a key comes from: the flag, the variable or the file's name, or "default".
+func (c *Config) Source(k Key) string {
+	if s := c.origin.sources[k.Name]; s != "" {
+		return s
+	}
+	return "default"
 }
 
 // Network says what net.Dial and net.Listen are told of an address: "unix" for an absolute path, "tcp" for everything else.

@@ -20,7 +20,7 @@ func render() string {
 	b.WriteString("# tmpproxy's settings, each with its default. A flag (--rewrite.strategy=keep) wins over the environment\n" +
 		"# (TMPPROXY_REWRITE_STRATEGY=keep), the environment over this file, this file over the default.\n" +
 		"# Lists are comma-separated in flags and variables. Durations and sizes carry a unit: 500ms, 5s, 10m; 512B, 64KiB, 1MiB.\n" +
-		"# On SIGHUP the file is read again; what is marked [live] takes effect at once, the rest at the next start.\n")
+		"# When it changes, and on SIGHUP, the file is read again; what is marked [live] takes effect at once, the rest at the next start.\n")
 	var open []string
 	for _, k := range table {
 		path := strings.Split(k.Name, ".")
@@ -76,6 +76,15 @@ func TestFileIsDefault(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	if c.File() != example {
+		t.Errorf("read from %q", c.File())
+	}
+	for _, k := range table {
+		if c.Source(k) != "config.yaml" || Default().Source(k) != "default" {
+			t.Errorf("%s comes from %s, and by default from %s", k.Name, c.Source(k), Default().Source(k))
+		}
+	}
+	c.origin = origin{}
 	if !reflect.DeepEqual(c, Default()) {
 		t.Errorf("config.yaml gives\n%+v\nand the code's defaults are\n%+v", c, Default())
 	}

@@ -16,7 +16,12 @@ type Key struct {
 	kind    kind
 	read    func(*Config, any) error
 	same    func(a, b *Config) bool
+	value   func(*Config) any
 }
+
+// Value returns the key's value as JSON shows it: a text, a number, a boolean or a list; durations and sizes as they are written in
+// the file. No key holds a secret: those are in files of their own, which keys name.
+func (k Key) Value(c *Config) any { return k.value(c) }
 
 // Variable returns the name of the key's environment variable.
 func (k Key) Variable() string {
@@ -40,8 +45,24 @@ func field[T any](name, byDefault string, f form[T], at func(*Config) *T, usage 
 			}
 			return err
 		},
-		same: func(a, b *Config) bool { return reflect.DeepEqual(*at(a), *at(b)) },
+		same:  func(a, b *Config) bool { return reflect.DeepEqual(*at(a), *at(b)) },
+		value: func(c *Config) any { return shown(*at(c), f.kind) },
 	}
+}
+
+// shown is what Value says of v.
+func shown(v any, k kind) any {
+	switch v := v.(type) {
+	case time.Duration:
+		return v.String()
+	case int:
+		if k == "size" {
+			return inBytes(v)
+		}
+	case []string:
+		return append([]string{}, v...) // none is [], not null
+	}
+	return v
 }
 
 // live marks a key that a reload can put into force.
@@ -192,6 +213,10 @@ var table = []Key{
 	live(field("admin.token_file", "", text,
 		func(c *Config) *string { return &c.Admin.TokenFile },
 		"file that holds the token which changing anything over HTTP needs (16 characters or more); without it only a unix socket takes changes")),
+
+	field("reload.watch", "2s", duration(0),
+		func(c *Config) *time.Duration { return &c.Reload.Watch },
+		"how often the settings' file is looked at for changes, which are then put into force as by SIGHUP; 0s for never"),
 
 	live(field("log.level", "info", oneOf("debug", "info", "warn", "error"),
 		func(c *Config) *string { return &c.Log.Level },

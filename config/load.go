@@ -106,16 +106,24 @@ func Load(file string, flags *pflag.FlagSet) (*Config, error) {
 	faults = append(faults, unknownVariables(os.Environ())...)
 
 	c := Default()
+	c.origin.file = file
 	broken := make(map[string]bool)
 	for _, k := range table {
 		raw := v.Get(k.Name)
 		if raw == nil {
 			continue // a key without a value, or below something that is no section
 		}
+		from := source(k, file, flags)
+		if from != filepath.Base(file) || v.InConfig(k.Name) {
+			if c.origin.sources == nil {
+				c.origin.sources = make(map[string]string)
+			}
+			c.origin.sources[k.Name] = from
+		}
 		if err := k.read(c, raw); err != nil {
 			broken[k.Name] = true
 			for line := range strings.SplitSeq(err.Error(), "\n") {
-				faults = append(faults, fmt.Sprintf("%s (%s): %s", k.Name, source(k, file, flags), line))
+				faults = append(faults, fmt.Sprintf("%s (%s): %s", k.Name, from, line))
 			}
 		}
 	}

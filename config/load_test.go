@@ -109,7 +109,7 @@ func TestEverySource(t *testing.T) {
 		"admin.address": "none", "admin.hosts": "proxy.example,other", "admin.pprof": "true", "admin.token_file": token,
 		"trial.dir": "/var/lib/tmpproxy", "trial.name": "autumn", "trial.arms": "native,fast=innodb/auto*2", "trial.assignment": "user", "trial.guardrail": "0.5",
 		"log.level": "warn", "log.format": "console", "shutdown.grace": "0s",
-		"shutdown.delay": "3s", "shutdown.quitquitquit": "true", "shutdown.exit_zero": "true",
+		"shutdown.delay": "3s", "shutdown.quitquitquit": "true", "shutdown.exit_zero": "true", "reload.watch": "0s",
 	}
 	args, variables := []string(nil), map[string]string{}
 	for _, k := range Keys() {
@@ -380,5 +380,44 @@ func TestAdminToken(t *testing.T) {
 	}
 	if token, err := Default().AdminToken(); token != "" || err != nil {
 		t.Errorf("without a file: %q, %v", token, err)
+	}
+}
+
+// TestOrigin has a value from each source, and shows what there is.
+func TestOrigin(t *testing.T) {
+	c, err := load(t, "limits: {max_sessions: 11, max_handshakes: 256}\nrewrite: {max_create: 2KiB, park_ttl: 90s}\n", map[string]string{"TMPPROXY_RELAY_LOOPS": "2"}, "--admin.pprof")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, k := range Keys() {
+		want, ok := map[string]struct {
+			value  any
+			source string
+		}{
+			"limits.max_sessions":   {11, "proxy.yaml"},
+			"limits.max_handshakes": {256, "proxy.yaml"}, // which is the default
+			"rewrite.max_create":    {"2KiB", "proxy.yaml"},
+			"rewrite.park_ttl":      {"1m30s", "proxy.yaml"},
+			"relay.loops":           {2, "TMPPROXY_RELAY_LOOPS"},
+			"admin.pprof":           {true, "--admin.pprof"},
+		}[k.Name]
+		if !ok {
+			want.value, want.source = k.Value(Default()), "default"
+		}
+		if got := k.Value(c); !reflect.DeepEqual(got, want.value) || c.Source(k) != want.source {
+			t.Errorf("%s: %v of %s, want %v of %s", k.Name, got, c.Source(k), want.value, want.source)
+		}
+	}
+}
+
+// Values are shown and flags stand in /proc: secrets have to be in files of their own.
+func TestNoSecretInValues(t *testing.T) {
+	for _, k := range Keys() {
+		for _, word := range []string{"password", "token", "secret", "private", "credential", "passphrase", "key"} {
+			last := k.Name[strings.LastIndexByte(k.Name, '.')+1:]
+			if strings.Contains(last, word) && !strings.HasSuffix(last, "_file") && k.kind != boolean.kind {
+				t.Errorf("%s may hold a secret itself: let it name a file", k.Name)
+			}
+		}
 	}
 }

@@ -123,7 +123,7 @@ type served struct {
 // serve starts the command with free ports and these arguments, and waits until it serves.
 func serve(t *testing.T, env []string, args ...string) *served {
 	t.Helper()
-	c := command(t, append([]string{"serve", "--listen.addresses=127.0.0.1:0", "--admin.address=127.0.0.1:0"}, args...)...)
+	c := command(t, append([]string{"serve", "--listen.addresses=127.0.0.1:0", "--admin.address=127.0.0.1:0", "--reload.watch=0s"}, args...)...)
 	c.Env = append(c.Env, env...)
 	return startServed(t, c)
 }

@@ -1,6 +1,8 @@
 package main
 
 import (
+	"time"
+
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
 )
@@ -18,12 +20,48 @@ func newRegistry() *prometheus.Registry {
 	return registry
 }
 
-func newReloads(registry *prometheus.Registry) *prometheus.CounterVec {
-	reloads := prometheus.NewCounterVec(prometheus.CounterOpts{
-		Name: "tmpproxy_config_reloads_total", Help: "Times that the settings were read again, by result.",
-	}, []string{"result"})
-	reloads.WithLabelValues("success")
-	reloads.WithLabelValues("failure")
-	registry.MustRegister(reloads)
-	return reloads
+// reloadMetrics tell how reloads went.
+type reloadMetrics struct {
+	results    *prometheus.CounterVec
+	successful prometheus.Gauge
+	time       prometheus.Gauge
 }
+
+// newReloadMetrics takes the start for a reload that succeeded.
+func newReloadMetrics(registry *prometheus.Registry, began time.Time) *reloadMetrics {
+	m := &reloadMetrics{
+		results: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "tmpproxy_config_reloads_total", Help: "Times that the settings were read again, by result.",
+		}, []string{"result"}),
+		successful: prometheus.NewGauge(prometheus.GaugeOpts{
+			Name: "tmpproxy_config_last_reload_successful", Help: "1 if the settings were valid when they were read last, 0 if the ones before are in force.",
+		}),
+		time: prometheus.NewGauge(prometheus.GaugeOpts{
+			Name: "tmpproxy_config_last_reload_success_timestamp_seconds", Help: "When valid settings were read last.",
+		}),
+	}
+	m.results.WithLabelValues("success")
+	m.results.WithLabelValues("failure")
+	m.successful.Set(1)
+	m.time.Set(seconds(began))
+	registry.MustRegister(m.collectors()...)
+	return m
+}
+
+func (m *reloadMetrics) collectors() []prometheus.Collector {
+	return []prometheus.Collector{m.results, m.successful, m.time}
+}
+
+func (m *reloadMetrics) note(at time.Time, err error) {
+	if err != nil {
+		m.results.WithLabelValues("failure").Inc()
+		m.successful.Set(0)
+		return
+	}
+	m.results.WithLabelValues("success").Inc()
+	m.successful.Set(1)
+	m.time.Set(seconds(at))
+}
+
+// seconds is a time as metrics have it.
+func seconds(t time.Time) float64 { return float64(t.UnixMilli()) / 1000 }

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/testutil/promlint"
@@ -35,7 +36,8 @@ func ownCollectors(t *testing.T) []prometheus.Collector {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { trials.Close() })
-	return append(append(server.Collectors(), newReloads(prometheus.NewRegistry()), trials.Collector()), new(recordings).collectors()...)
+	all := append(server.Collectors(), newReloadMetrics(prometheus.NewRegistry(), time.Now()).collectors()...)
+	return append(append(all, trials.Collector()), new(recordings).collectors()...)
 }
 
 func TestMetricNames(t *testing.T) {

@@ -3,17 +3,16 @@ package main
 import (
 	"context"
 	"errors"
-	"fmt"
 	"net"
 	"os"
 	"os/signal"
 	"runtime"
 	"runtime/debug"
+	"sync"
 	"sync/atomic"
 	"syscall"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
 	"github.com/spf13/cobra"
 	"go.uber.org/zap"
 
@@ -34,8 +33,8 @@ func newServe() *cobra.Command {
 		Short: "Run the proxy",
 		Long: `serve runs the proxy until SIGTERM or SIGINT, or tmpproxy quit. The first one has /readyz say no; after shutdown.delay it stops
 accepting clients, lets transactions end for up to shutdown.grace and closes sessions between statements; the second one ends
-the process at once. SIGHUP reads the settings again: those that cannot change while running are named in the log and wait for
-the next start.`,
+the process at once. When their file changes, and on SIGHUP, the settings are read again: those that cannot change while
+running are named in the log and wait for the next start.`,
 		Args: noArguments,
 	}
 	load := settings(command)
@@ -77,13 +76,13 @@ type relay interface {
 	SetTrial(proxy.Trial)
 }
 
-// service is a running proxy with what belongs to it. Its fields are used by one goroutine, but for those that say otherwise.
+// service is a running proxy with what belongs to it. Its fields do not change once it runs, or are safe for concurrent use, but for
+// those that say otherwise.
 type service struct {
 	log     *zap.Logger
 	level   zap.AtomicLevel
 	load    func() (*config.Config, error)
 	started *config.Config // the settings at the start: those that are not live stay as they were
-	running *config.Config // the settings that were read last
 	relay   relay
 	control *control
 	trials  *trial.Trials
@@ -92,7 +91,12 @@ type service struct {
 
 	draining atomic.Bool   // read by requests for /readyz
 	quit     chan struct{} // holds the first request to quit
-	reloads  *prometheus.CounterVec
+
+	mu         sync.Mutex     // held while settings are reloaded, and for what follows
+	running    *config.Config // the settings that were read last
+	lastReload *reloadStatus  // nil: none yet
+	watch      watch
+	reloads    *reloadMetrics
 }
 
 // newService opens all listeners. Nothing is served yet.
@@ -139,7 +143,8 @@ func newService(c *config.Config, log *zap.Logger, level zap.AtomicLevel) (*serv
 	s.records = &recordings{log: log, server: server}
 	began := time.Now()
 	registry := newRegistry()
-	s.reloads = newReloads(registry)
+	s.reloads = newReloadMetrics(registry, began)
+	s.watch.accept(c)
 	registry.MustRegister(server.Collectors()...)
 	registry.MustRegister(s.records.collectors()...)
 
@@ -171,6 +176,7 @@ func newService(c *config.Config, log *zap.Logger, level zap.AtomicLevel) (*serv
 				"/api/sessions":     func() any { return append([]proxy.SessionInfo{}, server.Sessions()...) }, // none is [], not null
 				"/api/shapes":       func() any { return server.Shapes() },
 				"/api/advice":       func() any { return server.Advice() },
+				"/api/config":       func() any { return s.configuration() },
 				"/api/version":      func() any { return thisBuild() },
 				"/api/trial":        func() any { return s.trials.Report() },
 				"/api/trial/export": func() any { return s.trials.Results() },
@@ -192,6 +198,7 @@ func newService(c *config.Config, log *zap.Logger, level zap.AtomicLevel) (*serv
 				"/api/trial/change": s.changeTrial,
 				"/api/trial/stop":   s.stopTrial,
 				"/api/record":       s.records.act,
+				"/api/reload":       s.requestReload,
 			},
 			Token:     token,
 			Quit:      s.requestQuit,
@@ -244,6 +251,7 @@ func (s *service) run(signals <-chan os.Signal) error {
 	}()
 	ended := make(chan error, 1)
 	go func() { ended <- s.relay.Serve(ctx) }()
+	go s.watchFiles(ctx)
 	if s.admin != nil {
 		go func() {
 			if err := s.admin.Serve(); err != nil {
@@ -274,7 +282,7 @@ func (s *service) run(signals <-chan os.Signal) error {
 			sig := received.(syscall.Signal)
 			switch {
 			case sig == syscall.SIGHUP:
-				s.reload()
+				_, _ = s.reload("signal") // told in the log
 			case !shutdown.begun:
 				shutdown.begin(&signalError{sig})
 			default:
@@ -283,66 +291,4 @@ func (s *service) run(signals <-chan os.Signal) error {
 			}
 		}
 	}
-}
-
-// reload reads the settings again and puts into force what can change while running: all of it, or nothing when there is a fault.
-func (s *service) reload() {
-	applied, waiting, err := s.apply()
-	if err != nil {
-		s.reloads.WithLabelValues("failure").Inc()
-		s.log.Error("settings not reloaded: the old ones stay in force", zap.Error(err))
-		return
-	}
-	s.reloads.WithLabelValues("success").Inc()
-	strategy := s.control.Status()
-	s.log.Info("settings reloaded", zap.Strings("applied", applied), zap.String("strategy", strategy.InForce))
-	if strategy.Switched {
-		s.log.Warn("the strategy stays native, as an operator has switched it", zap.String("configured", strategy.Configured))
-	}
-	if len(waiting) > 0 {
-		s.log.Warn("settings that take a restart were changed", zap.Strings("keys", waiting))
-	}
-}
-
-// apply returns the keys that it put into force and those whose values differ from the ones at the start and wait for the next.
-func (s *service) apply() (applied, waiting []string, err error) {
-	next, err := s.load()
-	if err != nil {
-		return nil, nil, err
-	}
-	if next.Rewrite.Routines != "visible" && s.started.Backend.Monitor.User == "" {
-		return nil, nil, fmt.Errorf("rewrite.routines: %s needs the monitor account, which takes a restart", next.Rewrite.Routines)
-	}
-	policy, err := newPolicy(next)
-	if err != nil {
-		return nil, nil, err
-	}
-	if _, err := trialOf(next); err != nil {
-		return nil, nil, err
-	}
-	token, err := next.AdminToken()
-	if err != nil {
-		return nil, nil, err
-	}
-	if err := s.records.configure(next); err != nil {
-		return nil, nil, err
-	}
-	s.control.configure(policy, next.Rewrite.Strategy)
-	if s.admin != nil {
-		s.admin.SetToken(token)
-	}
-	s.level.SetLevel(levelOf(next.Log.Level))
-	for _, k := range s.running.Changed(next) {
-		if k.Live {
-			applied = append(applied, k.Name)
-		}
-	}
-	for _, k := range s.started.Changed(next) {
-		if !k.Live {
-			waiting = append(waiting, k.Name)
-		}
-	}
-	s.continueTrial(s.running, next)
-	s.running = next
-	return applied, waiting, nil
 }

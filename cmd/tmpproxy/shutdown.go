@@ -31,7 +31,7 @@ func (d *shutdown) begin(by *signalError) {
 	if by != nil {
 		cause = by.signal.String()
 	}
-	delay := d.service.running.Shutdown.Delay
+	delay := d.service.settings().Shutdown.Delay
 	d.service.log.Info("shutting down", zap.String("signal", cause), zap.Duration("delay", delay), zap.Duration("grace", d.service.started.Shutdown.Grace))
 	if delay == 0 {
 		d.stopAccepting()
@@ -43,9 +43,7 @@ func (d *shutdown) begin(by *signalError) {
 // stopAccepting has the relay drain.
 func (d *shutdown) stopAccepting() {
 	d.delayed = nil
-	if d.service.running.Shutdown.Delay > 0 {
-		d.service.log.Info("no more clients are admitted")
-	}
+	d.service.log.Info("no more clients are admitted")
 	d.drain()
 }
 
@@ -54,7 +52,7 @@ func (d *shutdown) outcome() error {
 	cut := d.service.relay.Counts().CutOff.Load()
 	d.service.log.Info("stopped", zap.Uint64("cut_off", cut))
 	switch {
-	case d.signal != nil && (cut > 0 || !d.service.running.Shutdown.ExitZero):
+	case d.signal != nil && (cut > 0 || !d.service.settings().Shutdown.ExitZero):
 		return d.signal
 	case d.signal == nil && cut > 0:
 		return fmt.Errorf("shutdown.grace was over: sessions that were cut off: %d", cut)
