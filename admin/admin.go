@@ -33,9 +33,10 @@ import (
 
 // Options say where and what a Server serves. The functions are called from several goroutines at once.
 type Options struct {
-	Network, Address string   // as for net.Listen: tcp or unix
-	Hosts            []string // host names, without ports, that may be asked for besides the address and localhost
-	PProf            bool     // serve Go's profiles under /debug/pprof/
+	Network, Address string       // as for net.Listen: tcp or unix
+	Listener         net.Listener // of this address, if it is open already; the server closes it
+	Hosts            []string     // host names, without ports, that may be asked for besides the address and localhost
+	PProf            bool         // serve Go's profiles under /debug/pprof/
 
 	Metrics prometheus.Gatherer
 	// Ready says why the proxy cannot serve clients at present, or nil. Its answer is used for a second.
@@ -102,6 +103,9 @@ func New(log *zap.Logger, o Options) *Server {
 
 // Listen opens the address. The socket of a proxy that is gone is replaced.
 func (s *Server) Listen() error {
+	if s.listener = s.options.Listener; s.listener != nil {
+		return nil
+	}
 	listener, err := net.Listen(s.options.Network, s.options.Address)
 	if errors.Is(err, syscall.EADDRINUSE) && s.options.Network == "unix" && abandoned(s.options.Address) {
 		if err = os.Remove(s.options.Address); err == nil {

@@ -13,6 +13,7 @@ import (
 type Config struct {
 	Listen struct {
 		Addresses []string // at least one, all different
+		ReusePort bool
 	}
 	Backend struct {
 		Address           string
@@ -82,6 +83,7 @@ type Config struct {
 	}
 	Shutdown struct {
 		Delay        time.Duration
+		Finish       time.Duration
 		Grace        time.Duration
 		QuitQuitQuit bool
 		ExitZero     bool

@@ -80,11 +80,17 @@ func (s *Server) accept(l net.Listener) {
 	defer func() { reserve.Close() }()
 	var backOff time.Duration
 	for {
+		last := s.lastCall(l)
 		conn, err := l.Accept()
 		switch {
 		case err == nil:
 			backOff = 0
 			s.admit(conn, l.Addr())
+			continue
+		case waked(err) && s.last.Load():
+			if last {
+				return
+			}
 			continue
 		case errors.Is(err, net.ErrClosed):
 			return

@@ -28,12 +28,16 @@ const (
 
 // Options are the settings of a Server.
 type Options struct {
-	Listen  []string // host:port, or the path of a unix socket; at least one
-	Backend string   // likewise, exactly one
+	Listen []string // host:port, or the path of a unix socket; at least one, unless there are Listeners
+	// Listeners are used in place of Listen: TCP or unix sockets that another program has made, and keeps.
+	Listeners []net.Listener
+	Share     bool   // let another process listen at the addresses of Listen at the same time, and hand over to it at the end
+	Backend   string // likewise, exactly one
 
 	ConnectTimeout   time.Duration // of dialling the backend; 0: the system's
 	HandshakeTimeout time.Duration // between the backend connection and the login; 0: none. Should be below the server's connect_timeout
-	ShutdownGrace    time.Duration // how long sessions may go on when Serve's context is done
+	ShutdownFinish   time.Duration // how long sessions are left alone when Serve's context is done
+	ShutdownGrace    time.Duration // how long transactions may go on after that
 
 	MaxSessions   int // 0: what descriptors allow, which is the upper bound in any case
 	MaxHandshakes int // sessions that are not logged in yet; 0: no limit of its own
@@ -104,6 +108,7 @@ type Server struct {
 	linger        time.Duration // how long a closed client's input is thrown away
 
 	listeners []net.Listener
+	last      atomic.Bool     // what is in the listeners' queues is accepted, and then no more
 	closing   chan struct{}   // closed when no more clients are admitted
 	dialing   context.Context // done likewise
 	cancel    context.CancelFunc
@@ -151,7 +156,7 @@ func NewServer(log *zap.Logger, o Options) (*Server, error) {
 		s.maxHandshakes = min(s.maxHandshakes, o.MaxHandshakes)
 	}
 	switch {
-	case len(o.Listen) == 0 || o.Backend == "":
+	case len(o.Listen) == 0 && len(o.Listeners) == 0 || o.Backend == "":
 		return nil, errors.New("a server needs an address to listen on and a backend")
 	case o.Driver != "" && o.Driver != "loop" && o.Driver != "pump":
 		return nil, fmt.Errorf("no driver is called %q", o.Driver)
@@ -174,8 +179,22 @@ func (s *Server) Shapes() []ShapeInfo { return s.shared.ledger.Shapes() }
 // Listen binds all addresses or none.
 func (s *Server) Listen() error {
 	var all []net.Listener
+	for _, l := range s.options.Listeners {
+		if tcp, ok := l.(*net.TCPListener); ok {
+			l = inherited{tcp}
+		}
+		all = append(all, l)
+	}
+	if all != nil {
+		s.listeners = all
+		return nil
+	}
+	open := listen
+	if s.options.Share {
+		open = Listen
+	}
 	for _, address := range s.options.Listen {
-		l, err := listen(address)
+		l, err := open(address)
 		if err != nil {
 			for _, l := range all {
 				l.Close()
@@ -200,8 +219,9 @@ func (s *Server) Addresses() []net.Addr {
 // Counts returns the counters, which may be read at any time.
 func (s *Server) Counts() *Counts { return &s.counts }
 
-// Serve admits clients, after Listen, until ctx is done. Then it closes the listeners and asks all sessions to end; those that
-// have not after Options.ShutdownGrace are closed. It returns when all is closed. It may be called once.
+// Serve admits clients, after Listen, until ctx is done. Then it closes the listeners, leaves the sessions alone for
+// Options.ShutdownFinish, and asks those that are left to end; the ones that have not after Options.ShutdownGrace are closed. It returns
+// when all is closed. It may be called once.
 func (s *Server) Serve(ctx context.Context) error {
 	d, err := s.newDriver()
 	if err != nil {
@@ -222,12 +242,16 @@ func (s *Server) Serve(ctx context.Context) error {
 		accepting.Go(func() { s.accept(l) })
 	}
 	<-ctx.Done()
+	if s.options.Share && s.options.Listeners == nil { // those keep their queues for the next process
+		s.handOver(&accepting)
+	}
 	close(s.closing)
 	s.closeListeners()
 	accepting.Wait()
+	s.awaitSessions(s.options.ShutdownFinish)
 	s.cancel()
 	d.drain()
-	s.awaitSessions()
+	s.awaitSessions(s.options.ShutdownGrace)
 	d.stop()
 	s.sessions.Wait()
 	watching.Wait()
@@ -252,18 +276,21 @@ func (s *Server) closeListeners() {
 	}
 }
 
-// awaitSessions returns when no session is left, or after the grace.
-func (s *Server) awaitSessions() {
+// awaitSessions returns when no session is left, or after that time.
+func (s *Server) awaitSessions(limit time.Duration) {
+	if limit == 0 {
+		return
+	}
 	none := make(chan struct{})
 	go func() {
 		s.sessions.Wait()
 		close(none)
 	}()
-	grace := time.NewTimer(s.options.ShutdownGrace)
-	defer grace.Stop()
+	timer := time.NewTimer(limit)
+	defer timer.Stop()
 	select {
 	case <-none:
-	case <-grace.C:
+	case <-timer.C:
 	}
 }
 

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net"
 	"os"
 	"os/signal"
@@ -53,7 +54,11 @@ running are named in the log and wait for the next start.`,
 		if os.Getenv("GOGC") == "" {
 			debug.SetGCPercent(collectAt)
 		}
-		s, err := newService(c, log, level)
+		inherited, err := inheritSockets()
+		if err != nil {
+			return err
+		}
+		s, err := newService(c, log, level, inherited)
 		if err != nil {
 			return err
 		}
@@ -89,6 +94,8 @@ type service struct {
 	records *recordings
 	admin   *admin.Server // nil when there is none
 
+	sharesAdmin bool // its address, with the process that takes over
+
 	draining atomic.Bool   // read by requests for /readyz
 	quit     chan struct{} // holds the first request to quit
 
@@ -99,8 +106,8 @@ type service struct {
 	reloads    *reloadMetrics
 }
 
-// newService opens all listeners. Nothing is served yet.
-func newService(c *config.Config, log *zap.Logger, level zap.AtomicLevel) (*service, error) {
+// newService opens all listeners that are not inherited. Nothing is served yet.
+func newService(c *config.Config, log *zap.Logger, level zap.AtomicLevel, inherited sockets) (*service, error) {
 	if err := checkIdentity(c, os.Geteuid(), owner); err != nil {
 		return nil, err
 	}
@@ -124,9 +131,12 @@ func newService(c *config.Config, log *zap.Logger, level zap.AtomicLevel) (*serv
 	}
 	server, err := proxy.NewServer(log, proxy.Options{
 		Listen:           c.Listen.Addresses,
+		Listeners:        inherited.clients,
+		Share:            c.Listen.ReusePort,
 		Backend:          c.Backend.Address,
 		ConnectTimeout:   c.Backend.ConnectTimeout,
 		HandshakeTimeout: c.Limits.HandshakeTimeout,
+		ShutdownFinish:   c.Shutdown.Finish,
 		ShutdownGrace:    c.Shutdown.Grace,
 		MaxSessions:      c.Limits.MaxSessions,
 		MaxHandshakes:    c.Limits.MaxHandshakes,
@@ -162,9 +172,20 @@ func newService(c *config.Config, log *zap.Logger, level zap.AtomicLevel) (*serv
 	s.enforce(s.trials.Running())
 	s.beginTrial(c)
 	adminAddress := "none"
-	if c.Admin.Address != "" {
+	adminListener := inherited.admin
+	if adminListener == nil && c.Admin.Address != "" && c.Listen.ReusePort {
+		if adminListener, err = proxy.Listen(c.Admin.Address); err != nil {
+			return nil, fmt.Errorf("admin: %w", err)
+		}
+		s.sharesAdmin = true
+	}
+	if adminListener != nil || c.Admin.Address != "" {
+		network, address := config.Network(c.Admin.Address), c.Admin.Address
+		if inherited.admin != nil {
+			network, address = inherited.admin.Addr().Network(), inherited.admin.Addr().String()
+		}
 		s.admin = admin.New(log, admin.Options{
-			Network: config.Network(c.Admin.Address), Address: c.Admin.Address, Hosts: c.Admin.Hosts, PProf: c.Admin.PProf,
+			Network: network, Address: address, Listener: adminListener, Hosts: c.Admin.Hosts, PProf: c.Admin.PProf,
 			Metrics: registry,
 			Ready: func(ctx context.Context) error {
 				if s.draining.Load() {

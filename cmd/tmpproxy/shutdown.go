@@ -32,6 +32,13 @@ func (d *shutdown) begin(by *signalError) {
 		cause = by.signal.String()
 	}
 	delay := d.service.settings().Shutdown.Delay
+	if d.service.sharesAdmin {
+		go func() { // who asks is to ask the next process
+			ctx, cancel := context.WithTimeout(context.Background(), adminFarewell)
+			defer cancel()
+			_ = d.service.admin.Shutdown(ctx)
+		}()
+	}
 	d.service.log.Info("shutting down", zap.String("signal", cause), zap.Duration("delay", delay), zap.Duration("grace", d.service.started.Shutdown.Grace))
 	if delay == 0 {
 		d.stopAccepting()

@@ -96,6 +96,7 @@ func TestPackage(t *testing.T) {
 	for path, mode := range map[string]os.FileMode{
 		"/usr/bin/tmpproxy":                                  0o755,
 		"/usr/lib/systemd/system/tmpproxy.service":           0o644,
+		"/usr/lib/systemd/system/tmpproxy.socket":            0o644,
 		"/etc/tmpproxy/config.yaml":                          0o644,
 		"/etc/tmpproxy/admin.token":                          0o600,
 		"/usr/share/man/man1/tmpproxy.1.gz":                  0o644,
@@ -188,5 +189,23 @@ func TestUnit(t *testing.T) {
 	if out := verify(strings.Replace(here, "DynamicUser=yes", "DynamicUsr=yes", 1)); !strings.Contains(out, "DynamicUsr") {
 		t.Errorf("a key that there is not is taken: %q", out)
 	}
+	socket := filepath.Join(t.TempDir(), "tmpproxy.socket")
+	for from, to := range map[string]string{here: filepath.Join(filepath.Dir(socket), "tmpproxy.service"), string(contents(t, "../systemd/tmpproxy.socket")): socket} {
+		if err := os.WriteFile(to, []byte(from), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if out, _ := exec.Command(analyze, "verify", "--man=no", "--recursive-errors=no", socket).CombinedOutput(); len(out) > 0 {
+		t.Errorf("systemd-analyze verify: %s", out)
+	}
 	run(t, analyze, "security", "--no-pager", "--offline=true", "--threshold=12", "../systemd/tmpproxy.service")
+}
+
+func contents(t *testing.T, file string) []byte {
+	t.Helper()
+	text, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return text
 }

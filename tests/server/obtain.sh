@@ -14,7 +14,7 @@
 #   bin/haproxy                                      (haproxy)
 #   bin/mysqlrouter, plugins                         (mysqlrouter; its plugin_folder is plugins)
 #   bin/promtool                                     (prometheus)
-#   bin/systemd-analyze                              (systemd; it knows the units of the package, not those of the system)
+#   bin/systemd-analyze, bin/systemd-socket-activate (systemd; the former knows the units of the package, not those of the system)
 #   bin/initialize DATADIR                           makes a data directory whose root has no password (servers)
 #   VERSION                                          the program's own --version line
 # drivers and chromium have none of these but VERSION, which lists packages and their versions, one a line: their programs lie where
@@ -56,13 +56,15 @@ mkdir -p "$servers"
 servers=$(cd "$servers" && pwd)
 root=$servers/$kind
 
-if [ -f "$root/VERSION" ]; then
+# there says whether it was obtained. Of systemd there was less once.
+there() { [ -f "$root/VERSION" ] && { [ "$kind" != systemd ] || [ -f "$root/bin/systemd-socket-activate" ]; }; }
+if there; then
   printf '%s\n' "$root"
   exit 0
 fi
 exec 9>"$servers/.$kind.lock"
 flock -n 9 || { say "waiting for another obtain.sh $kind"; flock 9; }
-if [ -f "$root/VERSION" ]; then
+if there; then
   printf '%s\n' "$root"
   exit 0
 fi
@@ -203,6 +205,7 @@ prometheus)
   ;;
 systemd)
   wrapper systemd-analyze usr/bin/systemd-analyze "export SYSTEMD_UNIT_PATH=\$root/lib/systemd/system:\$root/usr/lib/systemd/system" ""
+  wrapper systemd-socket-activate usr/bin/systemd-socket-activate "" ""
   program=systemd-analyze
   ;;
 mysqlrouter)
