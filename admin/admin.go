@@ -39,6 +39,8 @@ type Options struct {
 	PProf            bool         // serve Go's profiles under /debug/pprof/
 
 	Metrics prometheus.Gatherer
+	// Alive says why the proxy is beyond help, or nil. Its answer is used for a second.
+	Alive func(context.Context) error
 	// Ready says why the proxy cannot serve clients at present, or nil. Its answer is used for a second.
 	Ready func(context.Context) error
 	// Pages are the answers that are sent as JSON, by path.
@@ -64,7 +66,7 @@ const (
 	idleTimeout   = 2 * time.Minute
 	maxHeader     = 16 << 10
 
-	readyTimeout = 2 * time.Second // of one look at the backend
+	readyTimeout = 2 * time.Second // of one look
 	readyAge     = time.Second     // how long its result is used
 )
 
@@ -150,15 +152,16 @@ func (s *Server) Shutdown(ctx context.Context) error {
 func (s *Server) handler() http.Handler {
 	mux := http.NewServeMux()
 	mux.Handle("GET /metrics", promhttp.HandlerFor(s.options.Metrics, promhttp.HandlerOpts{ErrorLog: zap.NewStdLog(s.log)}))
-	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { say(w, http.StatusOK, "ok") })
-	ready := readiness{look: s.options.Ready, now: time.Now}
-	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, _ *http.Request) {
-		if err := ready.check(); err != nil {
-			say(w, http.StatusServiceUnavailable, err.Error())
-			return
-		}
-		say(w, http.StatusOK, "ok")
-	})
+	for path, look := range map[string]func(context.Context) error{"/healthz": s.options.Alive, "/readyz": s.options.Ready} {
+		r := readiness{look: look, now: time.Now}
+		mux.HandleFunc("GET "+path, func(w http.ResponseWriter, _ *http.Request) {
+			if err := r.check(); err != nil {
+				say(w, http.StatusServiceUnavailable, err.Error())
+				return
+			}
+			say(w, http.StatusOK, "ok")
+		})
+	}
 	mux.HandleFunc("GET /{$}", serveDashboard)
 	mux.HandleFunc("GET /dashboard/", serveDashboard)
 	for path, page := range s.options.Pages {
@@ -263,7 +266,7 @@ func hostname(host string) string {
 	return strings.TrimSuffix(host, ".")
 }
 
-// readiness remembers the last look at the backend: probes come from several sides and must not cost the backend a connection
+// readiness remembers the last look, at the backend say: probes come from several sides and must not cost the backend a connection
 // each. One look is under way at a time; who comes meanwhile waits for its result.
 type readiness struct {
 	look func(context.Context) error

@@ -37,6 +37,7 @@ func options() Options {
 	return Options{
 		Network: "tcp", Address: "127.0.0.1:0",
 		Metrics: registry,
+		Alive:   func(context.Context) error { return nil },
 		Ready:   func(context.Context) error { return nil },
 		Pages: map[string]func() any{
 			"/api/sessions": func() any { return []row{{1}, {2}} },
@@ -301,5 +302,23 @@ func TestSlowRequest(t *testing.T) {
 	s := New(zaptest.NewLogger(t), options())
 	if s.http.ReadHeaderTimeout <= 0 || s.http.ReadTimeout <= 0 || s.http.WriteTimeout <= 0 || s.http.IdleTimeout <= 0 || s.http.MaxHeaderBytes <= 0 {
 		t.Errorf("a request without bounds: %+v", &s.http)
+	}
+}
+
+// TestHealth has a proxy that hangs say so to who asks whether it lives, and to nobody else.
+func TestHealth(t *testing.T) {
+	o := options()
+	o.Alive = func(ctx context.Context) error {
+		if _, bounded := ctx.Deadline(); !bounded {
+			t.Error("the look may take for ever")
+		}
+		return errors.New("a loop does not turn")
+	}
+	s := New(zaptest.NewLogger(t), o)
+	if w := get(s, "GET", "/healthz", "localhost"); w.Code != 503 || !strings.Contains(w.Body.String(), "a loop does not turn") {
+		t.Errorf("healthz: %d %s", w.Code, w.Body)
+	}
+	if w := get(s, "GET", "/readyz", "localhost"); w.Code != 200 {
+		t.Errorf("readyz: %d %s", w.Code, w.Body)
 	}
 }

@@ -106,6 +106,21 @@ func (ls *loops) visit(f func(*relay)) {
 	}
 }
 
+func (ls *loops) alive(ctx context.Context) error {
+	for i, l := range ls.all {
+		turn := make(chan struct{})
+		if !l.post(func() { close(turn) }) {
+			continue // it has ended, as it was told to
+		}
+		select {
+		case <-turn:
+		case <-ctx.Done():
+			return fmt.Errorf("event loop %d of %d does not answer: %w", i+1, len(ls.all), ctx.Err())
+		}
+	}
+	return nil
+}
+
 func (ls *loops) drain() {
 	for _, l := range ls.all {
 		l.post(l.drain)

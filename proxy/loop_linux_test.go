@@ -1,10 +1,12 @@
 package proxy
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"runtime"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -536,4 +538,27 @@ func TestNumberOfLoops(t *testing.T) {
 		e.Close()
 	}
 	r.empty()
+}
+
+// TestAlive has a loop that hangs.
+func TestAlive(t *testing.T) {
+	r := newRig(t, rigOptions{driver: "loop", change: func(o *Options) { o.Loops = 2 }})
+	client, backend := r.session() // it serves
+	defer client.Close()
+	defer backend.Close()
+	if err := r.server.Alive(t.Context()); err != nil {
+		t.Errorf("all loops turn: %v", err)
+	}
+	block, blocked := make(chan struct{}), make(chan struct{})
+	r.driver().(*loops).all[1].post(func() { close(blocked); <-block })
+	<-blocked
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
+	defer cancel()
+	if err := r.server.Alive(ctx); err == nil || !strings.Contains(err.Error(), "event loop 2 of 2 does not answer") {
+		t.Errorf("a loop hangs: %v", err)
+	}
+	close(block)
+	if err := r.server.Alive(t.Context()); err != nil {
+		t.Errorf("it goes on: %v", err)
+	}
 }

@@ -1,6 +1,7 @@
 package proxy
 
 import (
+	"context"
 	"errors"
 	"io"
 	"net"
@@ -86,6 +87,9 @@ func (p *pump) each(f func(*pumped)) {
 func (p *pump) visit(f func(*relay)) {
 	p.each(func(s *pumped) { f(&s.relay) })
 }
+
+// alive says nothing of single sessions, which have goroutines of their own: they cannot hold up one another.
+func (p *pump) alive(context.Context) error { return nil }
 
 func (p *pump) drain() {
 	p.mu.Lock()

@@ -86,6 +86,8 @@ type driver interface {
 	open(r *relay, client net.Conn) bool
 	// visit calls f for every session where its conversation may be asked.
 	visit(f func(*relay))
+	// alive returns when all that carries sessions has shown that it does, or ctx is done.
+	alive(ctx context.Context) error
 	// drain tells all sessions, also those to come, that the process is going down.
 	drain()
 	// stop closes all sessions, also those to come, and returns when the driver is at rest. It may be called once.
@@ -292,6 +294,18 @@ func (s *Server) awaitSessions(limit time.Duration) {
 	case <-none:
 	case <-timer.C:
 	}
+}
+
+// Alive says whether everything that carries sessions does: nil, or what does not by the time that ctx is done. Safe for concurrent
+// use.
+func (s *Server) Alive(ctx context.Context) error {
+	s.mu.Lock()
+	d := s.driver
+	s.mu.Unlock()
+	if d == nil {
+		return nil
+	}
+	return d.alive(ctx)
 }
 
 // Sessions describes the sessions that have a backend connection. Safe for concurrent use.

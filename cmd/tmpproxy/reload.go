@@ -35,6 +35,7 @@ func (s *service) reload(by string) (reloadStatus, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	now := time.Now()
+	s.manager.tell("RELOADING=1", monotonic())
 	s.watch.accept(s.running) // before they are read: what changes meanwhile is seen by the next look
 	applied, waiting, err := s.apply()
 	s.reloads.note(now, err)
@@ -45,8 +46,10 @@ func (s *service) reload(by string) (reloadStatus, error) {
 	s.lastReload = &status
 	if err != nil {
 		s.log.Error("settings not reloaded: the old ones stay in force", zap.String("by", by), zap.Error(err))
+		s.manager.tell("READY=1", "STATUS=serving; settings not reloaded: "+err.Error())
 		return status, err
 	}
+	s.manager.tell("READY=1", "STATUS=serving")
 	strategy := s.control.Status()
 	s.log.Info("settings reloaded", zap.String("by", by), zap.Strings("applied", applied), zap.String("strategy", strategy.InForce))
 	if strategy.Switched {

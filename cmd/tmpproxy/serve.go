@@ -63,6 +63,7 @@ running are named in the log and wait for the next start.`,
 			return err
 		}
 		s.load = load
+		s.manager = newManager(log)
 		return s.run(signals)
 	}
 	return command
@@ -77,6 +78,7 @@ func (e *signalError) Error() string { return "ended by signal: " + e.signal.Str
 type relay interface {
 	Serve(context.Context) error
 	Counts() *proxy.Counts
+	Alive(context.Context) error
 	SetPolicy(*session.Policy)
 	SetTrial(proxy.Trial)
 }
@@ -95,6 +97,7 @@ type service struct {
 	admin   *admin.Server // nil when there is none
 
 	sharesAdmin bool // its address, with the process that takes over
+	manager     *manager
 
 	draining atomic.Bool   // read by requests for /readyz
 	quit     chan struct{} // holds the first request to quit
@@ -187,6 +190,7 @@ func newService(c *config.Config, log *zap.Logger, level zap.AtomicLevel, inheri
 		s.admin = admin.New(log, admin.Options{
 			Network: network, Address: address, Listener: adminListener, Hosts: c.Admin.Hosts, PProf: c.Admin.PProf,
 			Metrics: registry,
+			Alive:   server.Alive,
 			Ready: func(ctx context.Context) error {
 				if s.draining.Load() {
 					return errors.New("shutting down")
@@ -273,6 +277,10 @@ func (s *service) run(signals <-chan os.Signal) error {
 	ended := make(chan error, 1)
 	go func() { ended <- s.relay.Serve(ctx) }()
 	go s.watchFiles(ctx)
+	s.manager.tell("READY=1", "STATUS=serving")
+	watched, unwatch := context.WithCancel(context.Background()) // for as long as there are sessions
+	defer unwatch()
+	go s.manager.watch(watched, s.log, s.relay.Alive)
 	if s.admin != nil {
 		go func() {
 			if err := s.admin.Serve(); err != nil {

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
 	"slices"
@@ -188,6 +189,7 @@ type policies struct {
 }
 
 func (p *policies) SetPolicy(policy *session.Policy) { p.list = append(p.list, policy) }
+func (p *policies) Alive(context.Context) error      { return nil }
 func (p *policies) Counts() *proxy.Counts            { return new(proxy.Counts) }
 func (p *policies) SetTrial(t proxy.Trial)           { p.trials = append(p.trials, t != nil) }
 

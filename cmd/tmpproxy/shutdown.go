@@ -32,6 +32,7 @@ func (d *shutdown) begin(by *signalError) {
 		cause = by.signal.String()
 	}
 	delay := d.service.settings().Shutdown.Delay
+	d.service.manager.tell("STOPPING=1", "STATUS=shutting down")
 	if d.service.sharesAdmin {
 		go func() { // who asks is to ask the next process
 			ctx, cancel := context.WithTimeout(context.Background(), adminFarewell)

@@ -198,6 +198,11 @@ func TestUnit(t *testing.T) {
 	if out, _ := exec.Command(analyze, "verify", "--man=no", "--recursive-errors=no", socket).CombinedOutput(); len(out) > 0 {
 		t.Errorf("systemd-analyze verify: %s", out)
 	}
+	for _, line := range []string{"Type=notify\n", "WatchdogSec=", "Restart=on-failure\n"} {
+		if !strings.Contains(string(text), "\n"+line) {
+			t.Errorf("the unit lacks %q: a proxy that hangs would not be started again", line)
+		}
+	}
 	run(t, analyze, "security", "--no-pager", "--offline=true", "--threshold=12", "../systemd/tmpproxy.service")
 }
 
