@@ -296,8 +296,9 @@ func (t *table) clear() {
 const (
 	ours      = "/* tmpproxy */ "
 	commitSQL = ours + "COMMIT AND NO CHAIN NO RELEASE"
-	// askSQL does nothing but to tell the flags, and to leave diagnostics like those of CREATE. (DO would set FOUND_ROWS().)
-	askSQL = ours + "SET sql_notes = @@sql_notes"
+	// askSQL does nothing but to tell the flags, and to leave diagnostics like those of CREATE. (DO would set FOUND_ROWS(). sql_notes warns
+	// of its deprecation on MariaDB 11.8.)
+	askSQL = ours + "SET sql_warnings = @@sql_warnings"
 )
 
 func dropSQL(k Key) string     { return ours + "DROP TEMPORARY TABLE " + quoted(k) }
