@@ -32,6 +32,9 @@ func (m *Machine) clears(s rewrite.Statement, text []byte) bool {
 	case s.Verb == rewrite.VerbPrepare:
 		_, inner, ok := rewrite.ParsePrepare(text, m.mode())
 		return ok && m.clears(rewrite.Classify(inner, m.mode()), inner)
+	case s.Verb == rewrite.VerbAdmin:
+		return (rewrite.Mentions(text, "table") || rewrite.Mentions(text, "tables")) &&
+			slices.ContainsFunc(maintenance, func(w string) bool { return rewrite.Mentions(text, w) })
 	case s.Has(rewrite.VerbSelect):
 		return rewrite.Mentions(text, "from") && !rewrite.Mentions(text, "dual")
 	case s.Verbs&(1<<rewrite.VerbCreate|1<<rewrite.VerbDrop) != 0:
@@ -42,6 +45,9 @@ func (m *Machine) clears(s rewrite.Statement, text []byte) bool {
 	}
 	return false
 }
+
+// maintenance are the words of table maintenance, which uses tables.
+var maintenance = []string{"analyze", "check", "checksum", "optimize", "repair"}
 
 // The words of the SHOWs that use tables, and those of others that have one of these too.
 var (
@@ -172,6 +178,9 @@ func (m *Machine) diagnose(o *Outcome) {
 	case f.keeps || reads:
 		if o.Kind == OutcomeSet {
 			m.plain, m.rowCounted = false, true
+			if m.owed == owedPlain && !m.lingering { // the list is empty, ROW_COUNT() is -1
+				m.owed = owedNothing
+			}
 		} else {
 			m.plain = isPlain(o, s) && !m.lingering && m.owed == owedNothing
 		}

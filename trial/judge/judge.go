@@ -52,6 +52,8 @@ const (
 	fetch   = "fetch"
 	send    = "send"
 	receive = "receive"
+
+	fieldList = "fieldlist"
 )
 
 // Verdict is what came of comparing two runs of a sequence.
@@ -95,7 +97,7 @@ type side struct {
 	prepared        bool              // the last step prepared a statement, which leaves ROW_COUNT() alone
 	counted         bool              // ROW_COUNT() is known to differ
 	copied          bool              // user variables hold what differed
-	states          bool              // in the present step all that is told of the session's state is that no transaction is open
+	states          bool              // in the present step all that is told of the session's state is whether a transaction is open
 	pending         bool              // MySQL: an EXECUTE has failed, and no OK has come since
 	rolledBack      bool              // rows were kept by a ROLLBACK that undid others
 	partial         bool              // a statement of several rows has failed
@@ -212,9 +214,10 @@ func (j *Judge) step(direct, proxied *Exchange) (unexplained []compare.Differenc
 	return unexplained, ends
 }
 
-var trackedTransaction = regexp.MustCompile(`\x05\t\x08[T_]_{7}`)
+var trackedTransaction = regexp.MustCompile(`\x05\t\x08[T_]_[R_]_{5}`)
 
-// transactionless is what an event's reply tells of the session's state besides whether BEGIN has opened a transaction.
+// transactionless is what an event's reply tells of the session's state besides whether BEGIN has opened a transaction, with a
+// snapshot or without.
 func transactionless(e *Exchange) string {
 	return trackedTransaction.ReplaceAllString(string(last(e).State), "")
 }
@@ -381,7 +384,10 @@ func (s *side) finish(direct, proxied *Exchange) {
 	reads := readsDiagnostics.MatchString(s.text)
 	switch {
 	case reads:
-		s.copied = s.copied || (s.warned || s.kept || s.mixed) && copiesDiagnostics.MatchString(s.text)
+		differs := s.warned || s.kept || s.mixed || s.prepared && strings.Contains(s.text, "ROW_COUNT")
+		s.copied = s.copied || differs && copiesDiagnostics.MatchString(s.text)
+	case direct.Step.Verb == fieldList && !s.mariadb:
+		s.kept = true
 	case s.text == "":
 	case s.mariadb && (keepsDiagnostics.MatchString(s.text) || !readsTables.MatchString(s.text)):
 		s.kept = true
