@@ -14,7 +14,7 @@
 # make image    the container image tmpproxy, by docker, podman or buildah (IMAGE_BUILDER="docker build")
 # make deploy-check  what lies in deploy/ is looked at by the programs that will read it: the package is installed into a folder,
 #               the program runs in an empty root, unit, manifests, alert rules and dashboard are checked (part of make test)
-# make demo     shows what the proxy changes on this machine, then goes on until Ctrl-C;
+# make demo     shows what the proxy changes on this machine, side by side and in a trial, then goes on until Ctrl-C;
 #               DURATION=20s how long to measure, NONINTERACTIVE=1 end then, SERVER=auto|mysql|mariadb
 # make bench    measures what the proxy gains and costs, for about an hour, into bench.txt, bench.json and bench.html;
 #               QUICK=1 a few minutes, SERVER=auto|mysql|mariadb, ARGS=... further flags (tmpproxy bench --help)

@@ -492,6 +492,9 @@ func (c *conversation) do(step *session.Step, now int64, out *output) {
 	case session.StepReply:
 		c.answer(wire.AppendOK(nil, 1, c.caps, wire.OK{Status: step.Status, Warnings: step.Warnings}), out)
 		c.local, c.failed = true, false
+		if c.event.Policy.Measure {
+			c.sh.ledger.answeredHere(c.sh.ledger.now() - now)
+		}
 		c.over(now, out)
 	case session.StepRaw:
 		c.toBackendFirst(c.cmd, out)
@@ -579,7 +582,11 @@ func (c *conversation) over(now int64, out *output) {
 		c.answered = now
 	}
 	if c.part != nil && (c.event.Kind == session.EventQuery || c.event.Kind == session.EventExecute) {
-		c.part.Statement(now-c.began, c.failed)
+		took := now - c.began
+		if c.local {
+			took += c.sh.ledger.Answering()
+		}
+		c.part.Statement(took, c.failed)
 	}
 	c.local, c.failed = false, false
 	c.cmd, c.held, c.create = nil, nil, nil

@@ -39,7 +39,7 @@ func (p *fakeParticipant) Statement(ns int64, failed bool) {
 }
 
 func (p *fakeParticipant) Cycle(c *session.Cycle) {
-	p.t.told = append(p.t.told, fmt.Sprintf("cycle %s reused=%v statements=%d rows=%d", strategyNames[c.Strategy], c.Reused, c.Statements, c.Affected))
+	p.t.told = append(p.t.told, fmt.Sprintf("cycle %s reused=%v statements=%d rows=%d took=%v", strategyNames[c.Strategy], c.Reused, c.Statements, c.Affected, c.Create > 0 && c.Drop > 0))
 }
 
 func (p *fakeParticipant) Arm() string { return strategyNames[p.t.strategy] }
@@ -94,21 +94,21 @@ func TestTrial(t *testing.T) {
 enrol user db ""
 statement failed=false took=true
 statement failed=false took=true
-cycle native reused=false statements=1 rows=0
+cycle native reused=false statements=1 rows=0 took=true
 statement failed=false took=true
 statement failed=true took=true`); got != want {
 		t.Errorf("the first trial was told\n%s\nwant\n%s", got, want)
 	}
 	if got, want := strings.Join(second.told, "\n"), strings.TrimSpace(`
 enrol user db ""
-statement failed=false took=false
 statement failed=false took=true
-cycle keep reused=true statements=1 rows=0
-statement failed=false took=false
-statement failed=false took=false
 statement failed=false took=true
-cycle keep reused=true statements=1 rows=0
-statement failed=false took=false
+cycle keep reused=true statements=1 rows=0 took=true
+statement failed=false took=true
+statement failed=false took=true
+statement failed=false took=true
+cycle keep reused=true statements=1 rows=0 took=true
+statement failed=false took=true
 end`); got != want {
 		t.Errorf("the second trial was told\n%s\nwant\n%s", got, want)
 	}

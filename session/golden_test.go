@@ -29,7 +29,7 @@ var update = flag.Bool("update", false, "rewrite testdata/*.txt with what the ma
 //	                                     the outcome of what was sent last, SHOW CREATE TABLE shows a definition; prints the
 //	                                     next step, but not "done"
 //	background                           prints what is sent in the background, and takes its outcome next
-//	advance D                            lets time pass
+//	advance D                            lets time pass; answering D: what the machine answers itself takes so long from here on
 //	exposed, calm                        from here on something that cannot be seen runs behind every command, or not
 //	choose native|keep|innodb            what the ledger chooses from here on
 //	state                                prints the tables; notes: prints what the ledger was told
@@ -144,6 +144,12 @@ func (g *golden) command(line string) []string {
 			g.t.Fatal(err)
 		}
 		g.now += int64(d)
+	case "answering":
+		d, err := time.ParseDuration(rest)
+		if err != nil {
+			g.t.Fatal(err)
+		}
+		g.l.answering = int64(d)
 	case "state":
 		return g.state()
 	case "notes":

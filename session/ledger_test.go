@@ -14,6 +14,8 @@ type memory struct {
 	counts [NoteEnd + 1]int
 	delete bool     // what Deletes says
 	arm    Strategy // what Choose says
+
+	answering int64
 }
 
 type churn struct{ cycles, reuses, lost int }
@@ -47,6 +49,8 @@ func (l *memory) Choose(_ string, arms ArmSet) Strategy {
 }
 
 func (l *memory) Deletes(string) bool { return l.delete }
+
+func (l *memory) Answering() int64 { return l.answering }
 
 func (l *memory) shape(shape string) (*ShapeState, *churn) {
 	if l.shapes[shape] == nil {

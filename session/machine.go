@@ -441,6 +441,9 @@ func (m *Machine) answer(warnings uint16) Step {
 	if m.server.MariaDB {
 		s.Status = m.status & (statusAnswered | statusANSIQuotes)
 	}
+	if m.flow.policy.Measure {
+		m.flow.now += m.ledger.Answering()
+	}
 	m.measure()
 	m.rest()
 	return s

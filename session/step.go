@@ -223,5 +223,8 @@ type Ledger interface {
 	Choose(shape string, arms ArmSet) Strategy
 	// Deletes says whether a DELETE is expected to cost less than a TRUNCATE of a table of a shape.
 	Deletes(shape string) bool
+	// Answering is how long an answer of ours takes, in nanoseconds: to the machine no time goes by between an Event and a StepReply.
+	// It is asked under Policy.Measure.
+	Answering() int64
 	Note(Note)
 }

@@ -1,20 +1,24 @@
 // Command demo shows on this machine what tmpproxy changes for applications that make and drop temporary tables all the
-// time. It builds the proxy, starts a throw-away server and one proxy for each strategy before it, lets two such
-// applications work directly and through the proxies in turns, and prints what they saw. Server and proxies then go on
-// until Ctrl-C, for whoever wants to try them. Everything it makes lies in temporary directories, but for a server that
-// it had to obtain (see tests/server).
+// time. It builds the proxy, starts a throw-away server and one proxy for each strategy before it, and lets two such
+// applications work directly and through the proxies in turns. Then many of their clients come to one proxy, which treats
+// them in different ways in a trial, and the trial's report is printed. In the end everything goes on until Ctrl-C, for
+// whoever wants to look at the dashboard. All that it makes lies in temporary directories, but for a server that it had to
+// obtain (see tests/server).
 //
 // It is a demonstration, no benchmark: client, proxy and server share one machine, and there are few connections.
 package main
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"flag"
 	"fmt"
+	"io"
 	"net"
 	"os"
 	"os/signal"
+	"path/filepath"
 	"runtime"
 	"slices"
 	"syscall"
@@ -33,8 +37,8 @@ var (
 )
 
 func main() {
-	duration := flag.Duration("duration", 20*time.Second, "how long to measure in all")
-	noninteractive := flag.Bool("noninteractive", false, "end after the table")
+	duration := flag.Duration("duration", 20*time.Second, "how long to measure in all: a third side by side, the rest is the trial")
+	noninteractive := flag.Bool("noninteractive", false, "end after the report")
 	choice := flag.String("server", "auto", "auto: the machine's own server, else MySQL 9.7 is obtained; mysql, mariadb: obtain this one")
 	flag.Parse()
 	if flag.NArg() > 0 || *duration < time.Second || (*choice != "auto" && *choice != "mysql" && *choice != "mariadb") {
@@ -51,14 +55,22 @@ func main() {
 	if err := followParent(); err != nil {
 		say("demo: %v", err)
 	}
-	os.Exit(demonstrate(ctx, *duration, *choice, *noninteractive))
+	o := options{duration: *duration, server: *choice, noninteractive: *noninteractive, cycles: 25}
+	os.Exit(demonstrate(ctx, os.Stdout, o))
+}
+
+type options struct {
+	duration       time.Duration
+	server         string
+	noninteractive bool
+	cycles         int // after which a client of the trial leaves and another comes
 }
 
 // demonstrate runs the demonstration, stops and removes all that it made, and returns the exit code.
-func demonstrate(ctx context.Context, duration time.Duration, choice string, noninteractive bool) int {
+func demonstrate(ctx context.Context, out io.Writer, o options) int {
 	var made cleanup
 	code := 0
-	if err := run(ctx, &made, duration, choice, noninteractive); err != nil {
+	if err := run(ctx, out, &made, o); err != nil {
 		code = 1
 		if ctx.Err() != nil {
 			code = 130
@@ -91,7 +103,7 @@ func (c *cleanup) undo() error {
 // say tells what is going on.
 func say(format string, args ...any) { fmt.Fprintf(os.Stderr, format+"\n", args...) }
 
-func run(ctx context.Context, made *cleanup, duration time.Duration, choice string, noninteractive bool) error {
+func run(ctx context.Context, out io.Writer, made *cleanup, o options) error {
 	dir, err := os.MkdirTemp("", "tmpproxy-demo-")
 	if err != nil {
 		return err
@@ -103,7 +115,7 @@ func run(ctx context.Context, made *cleanup, duration time.Duration, choice stri
 	if err != nil {
 		return err
 	}
-	backend, err := server.StartAny(ctx, choice, dir, server.Durable, say) // what durability costs is part of a cycle
+	backend, err := server.StartAny(ctx, o.server, dir, server.Durable, say) // what durability costs is part of a cycle
 	if err != nil {
 		return err
 	}
@@ -114,10 +126,14 @@ func run(ctx context.Context, made *cleanup, duration time.Duration, choice stri
 	}
 	say("started %s %s on %s", backend.Kind.Product(), version, backend.Address)
 
+	token := filepath.Join(dir, "token")
+	if err := os.WriteFile(token, []byte(rand.Text()), 0o600); err != nil {
+		return err
+	}
 	var proxies []*proxy
 	paths := []path{{"direct", backend.Address}}
 	for _, strategy := range strategies {
-		p, err := startProxy(ctx, program, dir, strategy, backend.Address)
+		p, err := startProxy(ctx, program, dir, strategy, backend.Address, token)
 		if err != nil {
 			return err
 		}
@@ -126,12 +142,14 @@ func run(ctx context.Context, made *cleanup, duration time.Duration, choice stri
 		paths = append(paths, path{strategy, p.address})
 		say("started tmpproxy with strategy %s on %s", strategy, p.address)
 	}
+	tried := proxies[len(proxies)-1] // strategy innodb, the default: the one to look at, in which the trial runs
+	fmt.Fprintf(out, "The dashboard: http://%s/ (its token for changes is in %s)\n", tried.admin, token)
 
 	workloads := []workload{newRelstorage(), newReport()}
 	if err := createSchema(ctx, backend, workloads); err != nil {
 		return err
 	}
-	rounds, turn := schedule(duration, len(workloads)*len(pauses)*len(paths))
+	rounds, turn := schedule(o.duration/3, len(workloads)*len(pauses)*len(paths))
 	blocks, err := measure(ctx, backend.Config(schema), paths, workloads, rounds, turn)
 	if err != nil {
 		for _, p := range proxies {
@@ -139,36 +157,49 @@ func run(ctx context.Context, made *cleanup, duration time.Duration, choice stri
 		}
 		return err
 	}
-	fmt.Println()
-	if err := writeTable(os.Stdout, blocks); err != nil {
+	fmt.Fprintf(out, "\n%s %s with durable commits. Client, proxies and server share %d processors.\n\n", backend.Kind.Product(), version, runtime.NumCPU())
+	if err := writeTable(out, blocks); err != nil {
 		return err
 	}
 	least, most := spread(blocks)
-	fmt.Printf(`
-%s %s with durable commits. Client, proxies and server share %d processors.
-native, keep and innodb are tmpproxy's strategies. Every line has %d connections of its own, kept throughout:
-%d cycles of warm-up, then %d rounds in which each line works for %v, in changing order. Figures are medians of
-the rounds; x is the figure divided by direct's of the same round (of cycles/s more is better, of times less).
-Direct's own cycles/s differed between rounds by %.0f to %.0f %%. A whole cycle is all its statements without the
-pauses; RelStorage's has 2 CREATE and 2 DROP. What reached the server is by its own count (Com_...), with warm-up.
-`, backend.Kind.Product(), version, runtime.NumCPU(), connections, warmup, rounds, turn.Round(time.Millisecond), 100*least, 100*most)
-	if noninteractive {
+	fmt.Fprintf(out, `
+Times that the client waits, medians; x is what they are divided by the direct ones of the same minute. %d connections,
+%d rounds of %v for each figure, in changing order; direct cycles differed between rounds by %.0f to %.0f %%.
+
+Now a trial: each client gets strategy native, innodb or keep by chance, makes %d cycles with pauses of %v and leaves.
+%d clients at a time. The proxy's own report, of times in the proxy:
+
+`, connections, rounds, turn.Round(time.Millisecond), 100*least, 100*most, o.cycles, trialPause, clients*len(workloads))
+	c, err := gather(backend.Config(schema), tried.address, workloads, o.cycles)
+	if err != nil {
+		return err
+	}
+	made.add(func() error {
+		grace, cancel := context.WithTimeout(context.Background(), proxyGrace)
+		defer cancel()
+		c.leave(grace)
+		return nil
+	})
+	if err := conduct(ctx, out, tried, c, o.duration-o.duration/3, newProgress(os.Stderr, 20)); err != nil {
+		return err
+	}
+	if o.noninteractive {
 		return nil
 	}
-	farewell(backend, proxies, backend.ClientProgram())
-	return await(ctx, proxies)
+	farewell(out, backend, proxies, tried, backend.ClientProgram())
+	return await(ctx, proxies, c)
 }
 
 // schedule divides the time among so many lines: how many rounds, and how long a turn of one line is.
 func schedule(duration time.Duration, lines int) (rounds int, turn time.Duration) {
-	rounds = max(5, int(duration/(4*time.Second)))
+	rounds = min(15, max(5, int(duration/(2*time.Second))))
 	return rounds, duration / time.Duration(rounds*lines)
 }
 
 func createSchema(ctx context.Context, backend *server.Server, workloads []workload) error {
 	statements := []string{"CREATE DATABASE " + schema, "USE " + schema}
 	for _, w := range workloads {
-		statements = append(statements, w.schema(connections)...)
+		statements = append(statements, w.schema(connections+clients)...)
 	}
 	conn, err := backend.DB().Conn(ctx)
 	if err != nil {
@@ -190,30 +221,29 @@ func measure(ctx context.Context, config *mysql.Config, paths []path, workloads 
 	}
 	defer e.close()
 	p := newProgress(os.Stderr, e.steps(rounds))
-	err = e.run(ctx, rounds, turn, p)
-	p.clear()
-	if err != nil {
+	defer p.clear()
+	if err := e.run(ctx, rounds, turn, p); err != nil {
 		return nil, err
 	}
-	return e.blocks()
+	return e.blocks(), nil
 }
 
 // farewell says what can be tried.
-func farewell(backend *server.Server, proxies []*proxy, client string) {
+func farewell(out io.Writer, backend *server.Server, proxies []*proxy, tried *proxy, client string) {
 	connect := func(address string) string {
 		_, port, _ := net.SplitHostPort(address)
 		return fmt.Sprintf("%s -h127.0.0.1 -P%s -uroot %s", client, port, schema)
 	}
-	fmt.Println("\nThe server and the proxies go on until Ctrl-C.")
+	fmt.Fprintf(out, "\nThe trial goes on until Ctrl-C, to be looked at: http://%s/\nTo connect:\n", tried.admin)
 	for _, p := range proxies {
-		fmt.Printf("strategy %s\n  connect  %s\n  metrics  http://%s/metrics (sessions: /api/sessions, shapes: /api/shapes)\n",
-			p.strategy, connect(p.address), p.admin)
+		fmt.Fprintf(out, "  strategy %-7s %s\n", p.strategy, connect(p.address))
 	}
-	fmt.Printf("direct\n  connect  %s\n", connect(backend.Address))
+	fmt.Fprintf(out, "  directly         %s\n", connect(backend.Address))
 }
 
-// await returns when ctx is done, or with an error when a proxy ends by itself.
-func await(ctx context.Context, proxies []*proxy) error {
+// await returns when ctx is done, or with an error when a proxy ends by itself or a client has failed. A client that meets
+// the end of a proxy says less than the proxy's log.
+func await(ctx context.Context, proxies []*proxy, c *crowd) error {
 	ended := make(chan error, len(proxies))
 	for _, p := range proxies {
 		go func() {
@@ -225,6 +255,11 @@ func await(ctx context.Context, proxies []*proxy) error {
 	case <-ctx.Done():
 		say("stopping")
 		return nil
+	case err := <-c.failed:
+		for _, p := range proxies {
+			err = errors.Join(err, p.running())
+		}
+		return err
 	case err := <-ended:
 		return err
 	}

@@ -52,25 +52,19 @@ func newExperiment(config *mysql.Config, paths []path, workloads []workload, pau
 	e := new(experiment)
 	pools := make(map[path]*sql.DB)
 	for _, p := range paths {
-		c := config.Clone()
-		c.Addr = p.address
-		c.DialFunc = e.wire.dial
-		c.InterpolateParams = true       // one packet per statement, as old drivers do it
-		c.CheckConnLiveness = false      // no system call that the old drivers do not make
-		c.ReadTimeout = 30 * time.Second // an answer that never comes is an error
-		connector, err := mysql.NewConnector(c)
+		pool, err := connect(config, p.address, &e.wire)
 		if err != nil {
 			e.close()
 			return nil, err
 		}
-		pools[p] = sql.OpenDB(connector)
-		e.pools = append(e.pools, pools[p])
+		pools[p] = pool
+		e.pools = append(e.pools, pool)
 	}
 	for _, w := range workloads {
 		for _, pause := range pauses {
-			title := fmt.Sprintf("%s, no pause between statements", w.name())
+			title := w.name() + ", no pause"
 			if pause > 0 {
-				title = fmt.Sprintf("%s, %g ms between statements", w.name(), float64(pause)/float64(time.Millisecond))
+				title = fmt.Sprintf("%s, pauses of %v", w.name(), pause)
 			}
 			g := group{title: title}
 			for _, p := range paths {
@@ -91,13 +85,31 @@ func newExperiment(config *mysql.Config, paths []path, workloads []workload, pau
 	return e, nil
 }
 
+// connect returns a pool of connections to address, with the login of config, that wire makes.
+func connect(config *mysql.Config, address string, wire *dialer) (*sql.DB, error) {
+	c := config.Clone()
+	c.Addr = address
+	c.DialFunc = wire.dial
+	c.InterpolateParams = true       // one packet per statement, as old drivers do it
+	c.CheckConnLiveness = false      // no system call that the old drivers do not make
+	c.ReadTimeout = 30 * time.Second // an answer that never comes is an error
+	connector, err := mysql.NewConnector(c)
+	if err != nil {
+		return nil, err
+	}
+	return sql.OpenDB(connector), nil
+}
+
 func open(pool *sql.DB, w workload, number int, pause time.Duration) (*session, error) {
 	conn, err := pool.Conn(context.Background())
 	if err != nil {
 		return nil, err
 	}
 	s := &session{conn: conn, number: number, pause: pause}
-	return s, w.open(s)
+	if err := w.open(s); err != nil {
+		return nil, errors.Join(err, conn.Close())
+	}
+	return s, nil
 }
 
 // close ends all connections. That a farewell does not get through is no error.
@@ -163,7 +175,6 @@ func (e *experiment) run(ctx context.Context, rounds int, turn time.Duration, p 
 // is asked with the session's cycles and time since the start.
 func (l *line) work(more func(done int, elapsed time.Duration) bool) (figures, error) {
 	seen := make([]samples, len(l.sessions))
-	rates := make([]float64, len(l.sessions))
 	errs := make([]error, len(l.sessions))
 	var all sync.WaitGroup
 	for i, s := range l.sessions {
@@ -175,45 +186,42 @@ func (l *line) work(more func(done int, elapsed time.Duration) bool) (figures, e
 				}
 			}
 			seen[i] = s.take()
-			rates[i] = float64(len(seen[i].cycle)) / time.Since(begin).Seconds()
 		})
 	}
 	all.Wait()
-	var rate float64
-	for _, r := range rates {
-		rate += r
-	}
-	return summarize(rate, seen), errors.Join(errs...)
+	return summarize(seen), errors.Join(errs...)
 }
 
-// blocks asks the server what it received and returns the table.
-func (e *experiment) blocks() ([]block, error) {
+// blocks returns the table.
+func (e *experiment) blocks() []block {
 	var blocks []block
 	for _, g := range e.groups {
 		b := block{title: g.title}
 		for _, l := range g.lines {
-			r := row{name: l.path.name, rounds: l.rounds}
-			for _, s := range l.sessions {
-				sent, err := s.sent()
-				if err != nil {
-					return nil, fmt.Errorf("%s: %w", l.path.name, err)
-				}
-				r.cycles += s.cycles
-				r.sent.create += sent.create
-				r.sent.drop += sent.drop
-				r.sent.truncate += sent.truncate
-			}
-			b.rows = append(b.rows, r)
+			b.rows = append(b.rows, row{name: l.path.name, rounds: l.rounds})
 		}
 		blocks = append(blocks, b)
 	}
-	return blocks, nil
+	return blocks
 }
 
 // A dialer makes connections that can be cut all at once. Its methods may be called by several goroutines.
 type dialer struct {
 	mu    sync.Mutex
-	conns []net.Conn
+	conns map[net.Conn]bool
+}
+
+// A cuttable connection is one of a dialer's.
+type cuttable struct {
+	net.Conn
+	of *dialer
+}
+
+func (c cuttable) Close() error {
+	c.of.mu.Lock()
+	delete(c.of.conns, c.Conn)
+	c.of.mu.Unlock()
+	return c.Conn.Close()
 }
 
 func (d *dialer) dial(ctx context.Context, network, address string) (net.Conn, error) {
@@ -223,15 +231,18 @@ func (d *dialer) dial(ctx context.Context, network, address string) (net.Conn, e
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.conns = append(d.conns, conn)
-	return conn, nil
+	if d.conns == nil {
+		d.conns = make(map[net.Conn]bool)
+	}
+	d.conns[conn] = true
+	return cuttable{conn, d}, nil
 }
 
 // cut closes all connections, so that whoever waits for an answer gets an error.
 func (d *dialer) cut() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	for _, conn := range d.conns {
+	for conn := range d.conns {
 		_ = conn.Close()
 	}
 }

@@ -24,9 +24,11 @@ const (
 
 // A proxy is a tmpproxy process with one strategy.
 type proxy struct {
+	program  string
 	strategy string
 	address  string // where clients connect
-	admin    string // where metrics are
+	admin    string // where the dashboard is
+	token    string // file
 	log      string // file
 	process  *exec.Cmd
 	exited   chan struct{} // closed when process has ended
@@ -48,14 +50,16 @@ func buildProxy(ctx context.Context, dir string) (string, error) {
 	return program, nil
 }
 
-// startProxy starts tmpproxy before the server at backend and returns when it is ready. Its log is written into dir. The
-// caller stops it.
-func startProxy(ctx context.Context, program, dir, strategy, backend string) (*proxy, error) {
+// startProxy starts tmpproxy before the server at backend and returns when it is ready. Its log is written into dir; token
+// is the file with what changes need. The caller stops it.
+func startProxy(ctx context.Context, program, dir, strategy, backend, token string) (*proxy, error) {
 	addresses, err := server.FreeAddresses(2)
 	if err != nil {
 		return nil, fmt.Errorf("start tmpproxy: %w", err)
 	}
-	p := &proxy{strategy: strategy, address: addresses[0], admin: addresses[1], log: filepath.Join(dir, strategy+".log")}
+	p := &proxy{
+		program: program, strategy: strategy, address: addresses[0], admin: addresses[1], token: token, log: filepath.Join(dir, strategy+".log"),
+	}
 	log, err := os.Create(p.log)
 	if err != nil {
 		return nil, fmt.Errorf("start tmpproxy: %w", err)
@@ -65,12 +69,10 @@ func startProxy(ctx context.Context, program, dir, strategy, backend string) (*p
 	p.process.Dir = dir
 	p.process.Stdout, p.process.Stderr = log, log
 	p.process.SysProcAttr = server.ChildAttributes()
-	// Nothing that the user set for a tmpproxy of his own.
-	p.process.Env = append(slices.DeleteFunc(os.Environ(), func(s string) bool { return strings.HasPrefix(s, "TMPPROXY_") }),
+	p.process.Env = p.environment(
 		"TMPPROXY_LISTEN_ADDRESSES="+p.address,
 		"TMPPROXY_BACKEND_ADDRESS="+backend,
 		"TMPPROXY_REWRITE_STRATEGY="+strategy,
-		"TMPPROXY_ADMIN_ADDRESS="+p.admin,
 		"TMPPROXY_SHUTDOWN_GRACE="+proxyGrace.String(),
 	)
 	if err := p.process.Start(); err != nil {
@@ -86,6 +88,25 @@ func startProxy(ctx context.Context, program, dir, strategy, backend string) (*p
 		return nil, errors.Join(err, p.stop())
 	}
 	return p, nil
+}
+
+// environment is this process's, without what the user set for a tmpproxy of his own, and with the settings.
+func (p *proxy) environment(settings ...string) []string {
+	rest := slices.DeleteFunc(os.Environ(), func(s string) bool { return strings.HasPrefix(s, "TMPPROXY_") })
+	return append(rest, append(settings, "TMPPROXY_ADMIN_ADDRESS="+p.admin, "TMPPROXY_ADMIN_TOKEN_FILE="+p.token)...)
+}
+
+// command runs tmpproxy with args, which asks this proxy, and returns what it prints.
+func (p *proxy) command(ctx context.Context, args ...string) ([]byte, error) {
+	command := exec.CommandContext(ctx, p.program, args...)
+	command.Env = p.environment()
+	var errs bytes.Buffer
+	command.Stderr = &errs
+	out, err := command.Output()
+	if err != nil {
+		err = fmt.Errorf("tmpproxy %s: %w: %s", strings.Join(args, " "), err, bytes.TrimSpace(errs.Bytes()))
+	}
+	return out, err
 }
 
 func (p *proxy) awaitReady(ctx context.Context) error {

@@ -7,11 +7,11 @@ import (
 
 func TestSummarize(t *testing.T) {
 	const ms = time.Millisecond
-	got := summarize(120, []samples{
+	got := summarize([]samples{
 		{create: []time.Duration{1 * ms, 9 * ms}, drop: []time.Duration{4 * ms}, cycle: []time.Duration{20 * ms}},
 		{create: []time.Duration{2 * ms}, drop: []time.Duration{6 * ms}, cycle: []time.Duration{40 * ms, 50 * ms}},
 	})
-	if want := (figures{rate: 120, create: 0.002, drop: 0.005, cycle: 0.040}); got != want {
+	if want := (figures{ddl: 0.007, cycle: 0.040}); got != want {
 		t.Errorf("got %+v, want %+v", got, want)
 	}
 }
@@ -19,23 +19,23 @@ func TestSummarize(t *testing.T) {
 // TestRatios has a machine that grows four times slower from round to round: the ratio of the medians would still be
 // right, but that of any two rounds that do not belong together would not.
 func TestRatios(t *testing.T) {
-	direct := []figures{{1000, 1, 2, 4}, {250, 4, 8, 16}, {62.5, 16, 32, 64}}
-	through := []figures{{2000, 0.5, 4, 4}, {500, 2, 16, 16}, {31.25, 8, 64, 64}}
-	if got, want := ratios(through, direct), (figures{2, 0.5, 2, 1}); got != want {
+	direct := []figures{{1, 4}, {4, 16}, {16, 64}}
+	through := []figures{{0.5, 8}, {2, 32}, {8, 64}}
+	if got, want := ratios(through, direct), (figures{0.5, 2}); got != want {
 		t.Errorf("got %+v, want %+v", got, want)
 	}
-	if got, want := medians(direct), (figures{250, 4, 8, 16}); got != want {
+	if got, want := medians(direct), (figures{4, 16}); got != want {
 		t.Errorf("medians: got %+v, want %+v", got, want)
 	}
 }
 
 func TestSpread(t *testing.T) {
-	direct := func(rates ...float64) block {
+	direct := func(cycles ...float64) block {
 		r := row{name: "direct"}
-		for _, rate := range rates {
-			r.rounds = append(r.rounds, figures{rate: rate})
+		for _, cycle := range cycles {
+			r.rounds = append(r.rounds, figures{cycle: cycle})
 		}
-		return block{rows: []row{r, {name: "other", rounds: []figures{{rate: 1}, {rate: 1e6}}}}}
+		return block{rows: []row{r, {name: "other", rounds: []figures{{cycle: 1}, {cycle: 1e6}}}}}
 	}
 	least, most := spread([]block{direct(100, 110, 90), direct(50, 50, 50.5), direct(10, 20, 40)})
 	if least != 0.01 || most != 1.5 {
@@ -50,6 +50,7 @@ func TestSchedule(t *testing.T) {
 	}{
 		{time.Second, 5},
 		{10 * time.Second, 5},
+		{20 * time.Second, 10},
 		{60 * time.Second, 15},
 	} {
 		rounds, turn := schedule(test.duration, 16)

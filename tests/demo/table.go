@@ -17,46 +17,48 @@ type block struct {
 type row struct {
 	name   string
 	rounds []figures // as many as in the other rows of the block, in the same order
-	cycles int       // all that were made, warm-up included
-	sent   counters  // in these cycles
 }
 
-// counters are what reached the server, by its own count.
-type counters struct {
-	create, drop, truncate int
-}
-
-const heading = `                      median time the client sees of            all     reached the server
-           cycles/s      one CREATE     one DROP   a whole cycle  cycles  CREATE   DROP TRUNC.
-`
-
-// writeTable writes the blocks. An error is the writer's.
+// writeTable writes the blocks, which have the same rows: a line for each in either part. An error is the writer's.
 func writeTable(w io.Writer, blocks []block) error {
 	var b strings.Builder
-	b.WriteString(heading)
-	for _, block := range blocks {
-		b.WriteString(block.title + "\n")
-		for i, r := range block.rows {
-			value, ratio := medians(r.rounds), each(figures{}, figures{}, func(_, _ float64) float64 { return math.NaN() })
-			if i > 0 {
-				ratio = ratios(r.rounds, block.rows[0].rounds)
+	for _, part := range []struct {
+		title string
+		of    func(figures) float64
+	}{
+		{"One CREATE and one DROP", func(f figures) float64 { return f.ddl }},
+		{"All statements of a cycle", func(f figures) float64 { return f.cycle }},
+	} {
+		fmt.Fprintf(&b, "%-48s", part.title)
+		for i, r := range blocks[0].rows {
+			fmt.Fprintf(&b, "%*s", columnWidth(i), r.name)
+		}
+		b.WriteString("\n")
+		for _, block := range blocks {
+			fmt.Fprintf(&b, "  %-46s%*s", block.title, columnWidth(0), formatTime(part.of(medians(block.rows[0].rounds))))
+			for i, r := range block.rows[1:] {
+				fmt.Fprintf(&b, "%*s", columnWidth(i+1), formatRatio(part.of(ratios(r.rounds, block.rows[0].rounds))))
 			}
-			fmt.Fprintf(&b, " %-7s %6.0f %-5s %s %-5s %s %-5s %s %-5s %7d %7d%7d%7d\n", r.name,
-				value.rate, formatRatio(ratio.rate), formatTime(value.create), formatRatio(ratio.create),
-				formatTime(value.drop), formatRatio(ratio.drop), formatTime(value.cycle), formatRatio(ratio.cycle),
-				r.cycles, r.sent.create, r.sent.drop, r.sent.truncate)
+			b.WriteString("\n")
 		}
 	}
 	_, err := io.WriteString(w, b.String())
 	return err
 }
 
-// formatTime writes seconds with three digits, always as wide.
+func columnWidth(i int) int {
+	if i == 0 {
+		return 10
+	}
+	return 9
+}
+
+// formatTime writes seconds with three digits.
 func formatTime(seconds float64) string {
 	value, unit := seconds*1e6, "µs"
 	switch {
 	case value >= 999.5e3:
-		value, unit = seconds, "s "
+		value, unit = seconds, "s"
 	case value >= 999.5:
 		value, unit = seconds*1e3, "ms"
 	}
@@ -66,7 +68,7 @@ func formatTime(seconds float64) string {
 	} else if value >= 9.995 {
 		decimals = 1
 	}
-	return fmt.Sprintf("%5.*f %s", decimals, value, unit)
+	return fmt.Sprintf("%.*f %s", decimals, value, unit)
 }
 
 // formatRatio writes a quotient with two decimals as long as that is short; nothing when there is none.

@@ -93,33 +93,6 @@ func (s *session) take() samples {
 	return seen
 }
 
-// sent returns how many statements of the session reached the server, by the server's own count since the connection
-// was made. MySQL counts temporary tables as tables, MariaDB apart.
-func (s *session) sent() (counters, error) {
-	var c counters
-	rows, err := readRows(s.conn, `SHOW SESSION STATUS WHERE Variable_name IN ('Com_create_table',
-		'Com_create_temporary_table', 'Com_drop_table', 'Com_drop_temporary_table', 'Com_truncate')`)
-	if err != nil {
-		return c, err
-	}
-	for _, row := range rows {
-		var name string
-		var n int
-		if _, err := fmt.Sscan(row, &name, &n); err != nil {
-			return c, fmt.Errorf("status %q: %w", row, err)
-		}
-		switch name {
-		case "Com_create_table", "Com_create_temporary_table":
-			c.create += n
-		case "Com_drop_table", "Com_drop_temporary_table":
-			c.drop += n
-		case "Com_truncate":
-			c.truncate += n
-		}
-	}
-	return c, nil
-}
-
 // readRows returns all rows of a query's result, the columns of each joined by a space.
 func readRows(from *sql.Conn, query string, args ...any) ([]string, error) {
 	rows, err := from.QueryContext(context.Background(), query, args...)
