@@ -47,7 +47,7 @@ func described(all ...prometheus.Collector) []metric {
 // metricsOfOurs returns the metrics of the proxy's server and trials, and those of the program, which have to be told here.
 func metricsOfOurs(t *testing.T) []metric {
 	t.Helper()
-	s, err := proxy.NewServer(zap.NewNop(), proxy.Options{Listen: []string{"127.0.0.1:0"}, Backend: "127.0.0.1:1"})
+	s, err := proxy.NewServer(zap.NewNop(), proxy.Options{Listen: []string{"127.0.0.1:0"}, Backends: []string{"127.0.0.1:1"}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -16,8 +16,14 @@ type Config struct {
 		ReusePort bool
 	}
 	Backend struct {
-		Address           string
-		ConnectTimeout    time.Duration
+		Addresses      []string // at least one, all different; the first that is up serves new sessions
+		ConnectTimeout time.Duration
+		Check          struct {
+			Interval time.Duration
+			Timeout  time.Duration
+			Fall     int
+			Rise     int
+		}
 		AllowPeerIdentity bool
 		Monitor           struct {
 			User         string // "" when there is no monitor account

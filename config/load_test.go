@@ -42,7 +42,7 @@ func TestDefaults(t *testing.T) {
 	if !reflect.DeepEqual(c, Default()) {
 		t.Errorf("nothing given: %+v", c)
 	}
-	if c.Backend.Address != "127.0.0.1:3306" || c.Limits.HandshakeTimeout != 8*time.Second || c.Rewrite.MaxCreate != 16<<10 ||
+	if !slices.Equal(c.Backend.Addresses, []string{"127.0.0.1:3306"}) || c.Limits.HandshakeTimeout != 8*time.Second || c.Rewrite.MaxCreate != 16<<10 ||
 		!slices.Equal(c.Rewrite.Convert, []string{"MEMORY", "HEAP", "MyISAM"}) || c.Rewrite.Strategy != "innodb" {
 		t.Errorf("defaults are not what the documentation promises: %+v", c)
 	}
@@ -62,7 +62,7 @@ func TestPrecedence(t *testing.T) {
 	}{
 		{"flag over variable over file", c.Limits.MaxSessions, 31},
 		{"variable over file", c.Limits.MaxHandshakes, 22},
-		{"file over default", c.Backend.Address, "file:1"},
+		{"file over default", c.Backend.Addresses[0], "file:1"},
 		{"default", c.Backend.ConnectTimeout, 5 * time.Second},
 	} {
 		if test.got != test.want {
@@ -98,6 +98,7 @@ func TestEverySource(t *testing.T) {
 	}
 	other := map[string]string{
 		"listen.addresses": "127.0.0.1:3317,/run/tmpproxy.sock", "backend.address": "/run/mysqld/mysqld.sock", "backend.connect_timeout": "1500ms",
+		"backend.check.interval": "2s", "backend.check.timeout": "1s", "backend.check.fall": "5", "backend.check.rise": "7",
 		"backend.allow_peer_identity": "true", "backend.monitor.user": "watch", "backend.monitor.password_file": password,
 		"limits.max_sessions": "20", "limits.max_handshakes": "3", "limits.handshake_timeout": "2s",
 		"relay.driver": "pump", "relay.loops": "2", "relay.io_uring": "false",

@@ -3,6 +3,7 @@ package config
 import (
 	"fmt"
 	"net"
+	"slices"
 )
 
 // rule is what values of several keys owe each other.
@@ -27,9 +28,22 @@ var rules = []rule{
 	}},
 	{[]string{"listen.addresses", "backend.address"}, func(c *Config) string {
 		for _, a := range c.Listen.Addresses {
-			if a == c.Backend.Address {
+			if slices.Contains(c.Backend.Addresses, a) {
 				return fmt.Sprintf("%q is both: the proxy would connect to itself", a)
 			}
+		}
+		return ""
+	}},
+	{[]string{"backend.address"}, func(c *Config) string {
+		seen := make(map[string]bool)
+		for _, a := range c.Backend.Addresses {
+			if seen[a] {
+				return fmt.Sprintf("%q is given twice", a)
+			}
+			seen[a] = true
+		}
+		if len(seen) == 0 {
+			return "at least one address is needed"
 		}
 		return ""
 	}},
@@ -100,7 +114,7 @@ func anyPort(address string) bool {
 // Warnings returns what is allowed but deserves a word when the proxy starts.
 func (c *Config) Warnings() []string {
 	var warnings []string
-	if Network(c.Backend.Address) == "unix" {
+	if slices.ContainsFunc(c.Backend.Addresses, func(a string) bool { return Network(a) == "unix" }) {
 		for _, a := range c.Listen.Addresses {
 			if Network(a) == "tcp" {
 				warnings = append(warnings, fmt.Sprintf("the server sees every client of %s as the local user that the proxy runs as", a))

@@ -126,7 +126,7 @@ func TestChildOfDescriptorShortage(t *testing.T) {
 	if driver == "" {
 		return
 	}
-	s, err := NewServer(zap.NewNop(), Options{Listen: []string{"127.0.0.1:0"}, Backend: os.Getenv(childBackend), Driver: driver, Loops: 1})
+	s, err := NewServer(zap.NewNop(), Options{Listen: []string{"127.0.0.1:0"}, Backends: []string{os.Getenv(childBackend)}, Driver: driver, Loops: 1})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -15,38 +15,32 @@ import (
 	"tmpproxy/wire"
 )
 
-// dial connects to the backend.
-func (s *Server) dial(ctx context.Context) (net.Conn, error) {
+// dial connects to a backend.
+func (s *Server) dial(ctx context.Context, b *backend) (net.Conn, error) {
 	d := net.Dialer{Timeout: s.options.ConnectTimeout, KeepAliveConfig: keepAlive}
-	conn, err := d.DialContext(ctx, network(s.options.Backend), s.options.Backend)
-	if err != nil {
-		s.dialFailed()
-		return nil, err
-	}
-	s.lastContact.Store(monotonic())
-	return conn, nil
+	return d.DialContext(ctx, network(b.address), b.address)
 }
 
-func (s *Server) dialFailed() {
-	s.counts.DialFailures.Add(1)
-	s.lastFailure.Store(monotonic())
-}
-
-// unreached notes that a session's backend was not reached, and says what to tell the client.
+// unreached notes that no backend was reached for a session, and says what to tell the client of the last.
 func (s *Server) unreached(r *relay, err error) []byte {
+	s.counts.DialFailures.Add(1)
 	s.journal.write(zapcore.WarnLevel, "backend not reached", zap.Uint64("conn_id", r.id), zap.String("client", r.client),
-		zap.String("backend", s.options.Backend), zap.Error(err))
+		zap.String("backend", r.backend.address), zap.Error(err))
 	r.because("backend not reached")
 	return refusal(wire.Err{Code: 2003, State: "HY000", Message: fmt.Sprintf(
-		"Can't connect to MySQL server on '%s' (%s)", s.options.Backend, s.reason(err))})
+		"Can't connect to MySQL server on '%s' (%s)", r.backend.address, s.reason(err))})
 }
 
 // connect gives a new session its backend connection and hands both over to the driver.
 func (s *Server) connect(r *relay, client net.Conn) {
-	backend, greeting, dialled := s.spares.take()
+	backend, greeting, dialled := r.backend.spares.take()
 	if backend == nil {
 		var err error
-		if backend, err = s.dial(s.dialing); err != nil {
+		if backend, err = s.dial(s.dialing, r.backend); err != nil {
+			if r.failedOver(err) {
+				s.connect(r, client)
+				return
+			}
 			answer := s.unreached(r, err)
 			client.SetWriteDeadline(time.Now().Add(time.Second))
 			client.Write(answer)
@@ -56,6 +50,7 @@ func (s *Server) connect(r *relay, client net.Conn) {
 			return
 		}
 		dialled = monotonic()
+		s.backends.dialled(r.backend, nil)
 	}
 	r.dialled = dialled
 	s.driver.carry(r, client, backend, greeting)
@@ -94,8 +89,8 @@ func (s *Server) shortage(r *relay, client net.Conn, err error) {
 // costs it an aborted connection, or a spare's.
 const readyFor = 5 * time.Minute
 
-// Ready says whether the backend can be reached: nil, or why not. It asks the backend only if no session shows it and if it was
-// not reached lately; then it waits for a greeting, and the connection serves the next client. Safe for concurrent use.
+// Ready says whether there is a backend that can be reached: nil, or why not. It asks a backend only if no session and no check shows
+// it and if it was not reached lately; then it waits for a greeting, and the connection serves the next client. Safe for concurrent use.
 func (s *Server) Ready(ctx context.Context) error {
 	select {
 	case s.probing <- struct{}{}:
@@ -103,15 +98,32 @@ func (s *Server) Ready(ctx context.Context) error {
 	case <-ctx.Done():
 		return ctx.Err()
 	}
-	contact, failure := s.lastContact.Load(), s.lastFailure.Load()
-	if contact > failure {
-		if s.active.Load() > s.handshakes.Load() || monotonic()-contact < int64(readyFor) {
+	var all []error
+	order := *s.backends.order.Load()
+	for _, b := range order {
+		if len(order) > 1 && s.backends.isDown(b) {
+			all = append(all, fmt.Errorf("reach backend: %s is down", b.address))
+			continue
+		}
+		contact, failure := b.lastContact.Load(), b.lastFailure.Load()
+		if contact > failure && (s.active.Load() > s.handshakes.Load() || monotonic()-contact < int64(readyFor)) {
 			return nil
 		}
+		err := s.greeted(ctx, b)
+		s.backends.dialled(b, err)
+		if err == nil {
+			return nil
+		}
+		all = append(all, fmt.Errorf("reach backend: %w", err))
 	}
-	conn, err := s.dial(ctx)
+	return errors.Join(all...)
+}
+
+// greeted says whether a backend greets: nil, or why not. The connection serves the next client.
+func (s *Server) greeted(ctx context.Context, b *backend) error {
+	conn, err := s.dial(ctx, b)
 	if err != nil {
-		return fmt.Errorf("reach backend: %w", err)
+		return err
 	}
 	dialled := monotonic()
 	if s.options.ConnectTimeout > 0 {
@@ -129,12 +141,11 @@ func (s *Server) Ready(ctx context.Context) error {
 		err = ctx.Err()
 	}
 	if err != nil {
-		s.lastFailure.Store(monotonic())
 		conn.Close()
-		return fmt.Errorf("reach backend: no greeting: %w", err)
+		return fmt.Errorf("no greeting: %w", err)
 	}
 	conn.SetReadDeadline(time.Time{})
-	s.spares.adopt(func() (net.Conn, error) { return conn, nil }, greeting, dialled)
+	b.spares.adopt(func() (net.Conn, error) { return conn, nil }, greeting, dialled)
 	return nil
 }
 

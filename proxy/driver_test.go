@@ -98,13 +98,13 @@ func newRig(t testing.TB, o rigOptions) *rig {
 	}
 	watchLeaks(t)
 	r := &rig{TB: t}
-	options := Options{Driver: o.driver, Backend: o.backend, ShutdownGrace: patience, Loops: 1, Bundle: true, ConnectTimeout: patience}
+	options := Options{Driver: o.driver, Backends: []string{o.backend}, ShutdownGrace: patience, Loops: 1, Bundle: true, ConnectTimeout: patience}
 	if o.driver == loopOneByOne {
 		options.Driver, options.Bundle = "loop", false
 	}
 	if o.backend == "" {
 		r.backend = r.listen(o.network)
-		options.Backend = r.backend.Addr().String()
+		options.Backends[0] = r.backend.Addr().String()
 	}
 	if options.Listen = []string{"127.0.0.1:0"}; o.network == "unix" {
 		options.Listen = []string{filepath.Join(t.TempDir(), "s")}

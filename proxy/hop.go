@@ -129,7 +129,7 @@ func echoHop(ctx context.Context, driver string) (float64, error) {
 
 // withProxy calls f with the address of a proxy that serves only the caller.
 func withProxy(ctx context.Context, driver, backend string, of func(*shared) *conversation, f func(address string) error) error {
-	s, err := NewServer(zap.NewNop(), Options{Listen: []string{"127.0.0.1:0"}, Backend: backend, Driver: driver, Loops: 1, ConnectTimeout: hopLimit})
+	s, err := NewServer(zap.NewNop(), Options{Listen: []string{"127.0.0.1:0"}, Backends: []string{backend}, Driver: driver, Loops: 1, ConnectTimeout: hopLimit})
 	if err != nil {
 		return err
 	}

@@ -149,18 +149,25 @@ func (s *Server) admit(conn net.Conn, listener net.Addr) {
 		return
 	}
 	s.sessions.Add(1)
-	r := &relay{server: s, id: s.ids.Add(1), client: clientAddress(conn, listener), since: time.Now(), handshaking: true}
+	r := &relay{server: s, id: s.ids.Add(1), client: clientAddress(conn, listener), host: clientHost(conn), since: time.Now(), handshaking: true,
+		untried: *s.backends.order.Load()}
+	r.next()
+	s.prepare(r)
+	if r.backend.spares.empty() && s.driver.open(r, conn) {
+		return
+	}
+	go s.connect(r, conn)
+}
+
+// prepare gives a session a conversation that has not begun.
+func (s *Server) prepare(r *relay) {
 	if s.newDouble != nil {
 		r.double = s.newDouble()
 	} else {
 		r.conversation = s.newConversation()
-		r.conversation.who.host = clientHost(conn)
+		r.conversation.who.host = r.host
 		r.conversation.tap.client = r.client
 	}
-	if s.spares.empty() && s.driver.open(r, conn) {
-		return
-	}
-	go s.connect(r, conn)
 }
 
 // logRefusal logs one refusal a second; all are counted.

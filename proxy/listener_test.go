@@ -73,7 +73,7 @@ func TestListenBindsAllOrNothing(t *testing.T) {
 	}
 	defer taken.Close()
 	free := filepath.Join(t.TempDir(), "s")
-	s, err := NewServer(zap.NewNop(), Options{Listen: []string{free, taken.Addr().String()}, Backend: "127.0.0.1:1"})
+	s, err := NewServer(zap.NewNop(), Options{Listen: []string{free, taken.Addr().String()}, Backends: []string{"127.0.0.1:1"}})
 	if err != nil {
 		t.Fatal(err)
 	}

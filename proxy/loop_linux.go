@@ -28,7 +28,7 @@ func newLoops(s *Server, n int) (driver, error) {
 	if n <= 0 {
 		n = automaticLoops(runtime.NumCPU())
 	}
-	ls := &loops{backend: socketAddress(s.options.Backend)}
+	ls := new(loops)
 	for range n {
 		l, err := newLoop(s)
 		if err != nil {
@@ -52,7 +52,6 @@ func automaticLoops(processors int) int { return max(1, min(processors/4, 8)) }
 // loops carries sessions on event loops.
 type loops struct {
 	all     []*loop
-	backend unix.Sockaddr // nil if it has to be looked up
 	running sync.WaitGroup
 }
 
@@ -72,10 +71,11 @@ func (ls *loops) carry(r *relay, client, backend net.Conn, greeting []byte) {
 }
 
 func (ls *loops) open(r *relay, client net.Conn) bool {
-	if ls.backend == nil {
-		return false
+	address := socketAddress(r.backend.address)
+	if address == nil {
+		return false // it has to be looked up
 	}
-	fd, connected, err := connect(ls.backend)
+	fd, connected, err := connect(address)
 	if err != nil {
 		return false // whoever tries again will find out what it is
 	}
@@ -88,7 +88,7 @@ func (ls *loops) open(r *relay, client net.Conn) bool {
 	m := &member{relay: *r, connecting: !connected, legs: [2]leg{clientSide: {fd: c}, backendSide: {fd: int32(fd)}}}
 	m.dialled = monotonic()
 	if connected {
-		r.server.lastContact.Store(m.dialled)
+		r.server.backends.dialled(r.backend, nil)
 	}
 	ls.idlest().take(m, nil)
 	return true
@@ -452,7 +452,7 @@ func (l *loop) connected(m *member) bool {
 		return false
 	}
 	m.connecting = false
-	l.server.lastContact.Store(monotonic())
+	l.server.backends.dialled(m.backend, nil)
 	l.begin(m, nil)
 	return m.state == carrying
 }
@@ -460,7 +460,9 @@ func (l *loop) connected(m *member) bool {
 // unreached ends a session whose backend connection could not be made.
 func (l *loop) unreached(m *member, err error) {
 	m.connecting = false
-	l.server.dialFailed()
+	if l.another(m, err) {
+		return
+	}
 	answer := l.server.unreached(&m.relay, err)
 	m.legs[backendSide].eof = true // nobody can use it
 	l.send(m, clientSide, answer)
@@ -502,6 +504,8 @@ func (l *loop) handle(m *member, at side, events uint32) {
 	switch {
 	case n > 0:
 		m.tell(inputReceived, at, b[:n], &l.out)
+	case !again(errno) && at == backendSide && m.ungreeted() && l.another(m, errNoGreeting):
+		return
 	case again(errno):
 		return
 	case errno == 0:
@@ -845,7 +849,7 @@ func (l *loop) part(m *member) {
 			l.unwatch(m, backendSide)
 			fd := g.fd
 			g.fd = -1
-			l.server.spares.adopt(func() (net.Conn, error) { return give(fd) }, greeting, m.dialled)
+			m.backend.spares.adopt(func() (net.Conn, error) { return give(fd) }, greeting, m.dialled)
 			return
 		}
 	}
@@ -887,6 +891,12 @@ func (l *loop) release(m *member) {
 	if m.state == released {
 		return
 	}
+	l.vacate(m)
+	m.gone()
+}
+
+// vacate closes what a session has in the loop, and its place is another's.
+func (l *loop) vacate(m *member) {
 	m.state = released
 	for at := range m.legs {
 		l.close(&m.legs[at])
@@ -894,7 +904,27 @@ func (l *loop) release(m *member) {
 	l.slots[m.slot] = slot{generation: m.generation + 1}
 	l.vacant = append(l.vacant, m.slot)
 	l.load.Add(-1)
-	m.gone()
+}
+
+// another gives a session whose backend failed back to the server if there is another backend for it. The client has seen nothing.
+func (l *loop) another(m *member, err error) bool {
+	if l.draining || l.stopping || !m.failedOver(err) {
+		return false
+	}
+	l.unwatch(m, clientSide)
+	fd, r := m.legs[clientSide].fd, m.relay
+	m.legs[clientSide].fd = -1
+	l.vacate(m)
+	go func() {
+		client, err := give(fd)
+		if err != nil {
+			r.because("descriptors")
+			r.gone()
+			return
+		}
+		l.server.connect(&r, client)
+	}()
+	return true
 }
 
 // close closes a leg's descriptor after the batch.

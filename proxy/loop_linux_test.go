@@ -221,7 +221,7 @@ type still struct {
 
 func newStill(t *testing.T) *still {
 	t.Helper()
-	s, err := NewServer(zap.NewNop(), Options{Listen: []string{"127.0.0.1:0"}, Backend: "127.0.0.1:1", Bundle: true})
+	s, err := NewServer(zap.NewNop(), Options{Listen: []string{"127.0.0.1:0"}, Backends: []string{"127.0.0.1:1"}, Bundle: true})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -22,6 +22,7 @@ func (s *Server) Collectors() []prometheus.Collector {
 	refusedHelp := "Clients that were refused, by reason."
 	c := &s.counts
 	return append(s.shared.metrics.collectors,
+		newBackendMetrics(&s.backends),
 		gauge("tmpproxy_sessions", "Sessions, those that are dialling or closing included.", func() float64 { return float64(s.active.Load()) }),
 		gauge("tmpproxy_handshakes", "Sessions that are not logged in yet.", func() float64 { return float64(s.handshakes.Load()) }),
 		counter("tmpproxy_accepted_clients_total", "Clients that connected.", &c.Accepted, nil),

@@ -250,10 +250,9 @@ func (m *Monitor) login(ctx context.Context, question func(*client.Conn) error) 
 		return ErrNoAccount
 	}
 	return m.ask(ctx, func(raw net.Conn) error {
-		dialled := func(context.Context, string, string) (net.Conn, error) { return raw, nil }
-		c, err := client.ConnectWithDialer(ctx, network(m.Address), m.Address, m.User, m.Password, "", dialled)
+		c, err := m.enter(ctx, raw)
 		if err != nil {
-			return fmt.Errorf("log in as %s: %w", m.User, plain(err))
+			return err
 		}
 		if err := question(c); err != nil {
 			return plain(err)
@@ -261,6 +260,21 @@ func (m *Monitor) login(ctx context.Context, question func(*client.Conn) error) 
 		_ = c.Quit() // a farewell; the answer is here
 		return nil
 	})
+}
+
+// enter logs in over a connection.
+func (m *Monitor) enter(ctx context.Context, raw net.Conn) (*client.Conn, error) {
+	dialled := func(context.Context, string, string) (net.Conn, error) { return raw, nil }
+	c, err := client.ConnectWithDialer(ctx, network(m.Address), m.Address, m.User, m.Password, "", dialled)
+	if err != nil {
+		return nil, fmt.Errorf("log in as %s: %w", m.User, plain(err))
+	}
+	return c, nil
+}
+
+func (m *Monitor) dial(ctx context.Context) (net.Conn, error) {
+	var dialer net.Dialer
+	return dialer.DialContext(ctx, network(m.Address), m.Address)
 }
 
 // plain drops the stack that go-mysql keeps with an error.
@@ -276,8 +290,7 @@ func plain(err error) error {
 func (m *Monitor) ask(ctx context.Context, question func(net.Conn) error) error {
 	ctx, cancel := context.WithTimeout(ctx, m.Timeout)
 	defer cancel()
-	var dialer net.Dialer
-	conn, err := dialer.DialContext(ctx, network(m.Address), m.Address)
+	conn, err := m.dial(ctx)
 	if err != nil {
 		return err
 	}

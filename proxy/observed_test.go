@@ -189,7 +189,7 @@ func TestMeasureHop(t *testing.T) {
 
 // The advice of a server that has observed nothing says so.
 func TestAdviceOfNothing(t *testing.T) {
-	s, err := NewServer(zap.NewNop(), Options{Listen: []string{"127.0.0.1:0"}, Backend: "127.0.0.1:1", Policy: observing()})
+	s, err := NewServer(zap.NewNop(), Options{Listen: []string{"127.0.0.1:0"}, Backends: []string{"127.0.0.1:1"}, Policy: observing()})
 	if err != nil {
 		t.Fatal(err)
 	}

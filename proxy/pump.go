@@ -33,6 +33,7 @@ type pumped struct {
 	legs    [2]hose
 	out     output
 	over    bool // the conversation is not called any more
+	another bool // and the session goes on with another backend
 	aborted bool // and nobody gets anything
 }
 
@@ -64,6 +65,11 @@ func (p *pump) carry(r *relay, client, backend net.Conn, greeting []byte) {
 	p.mu.Lock()
 	delete(p.sessions, s)
 	p.mu.Unlock()
+	if s.another {
+		next := s.relay
+		p.server.connect(&next, client)
+		return
+	}
 	s.mu.Lock() // a visit may have begun before
 	s.gone()
 	s.mu.Unlock()
@@ -151,11 +157,15 @@ func (s *pumped) run(greeting []byte, draining bool) {
 	}
 	if keep {
 		backend.conn.SetDeadline(time.Time{})
-		s.server.spares.adopt(func() (net.Conn, error) { return backend.conn, nil }, spare, s.dialled)
+		s.backend.spares.adopt(func() (net.Conn, error) { return backend.conn, nil }, spare, s.dialled)
 	} else {
 		backend.conn.Close()
 	}
 	writers.Wait()
+	if s.another {
+		client.conn.SetReadDeadline(time.Time{})
+		return
+	}
 	if !client.eof && !client.dead {
 		farewell(client.conn, s.server.linger)
 	}
@@ -184,6 +194,11 @@ func (s *pumped) read(at side) {
 		}
 		if err != nil && !s.over {
 			h.eof = true
+			if at == backendSide && s.ungreeted() && s.failedOver(errNoGreeting) {
+				s.another = true
+				s.end()
+				return
+			}
 			if errors.Is(err, io.EOF) {
 				s.say(inputEnded, at, nil)
 			} else {

@@ -37,7 +37,11 @@ type relay struct {
 	server *Server
 	id     uint64
 	client string // address
+	host   string // its host; "" on a unix socket
 	since  time.Time
+
+	backend *backend   // where the session is, or is being connected to
+	untried []*backend // where it may go if that fails before the client has seen anything
 
 	conversation *conversation
 	double       double // takes the conversation's place if not nil
@@ -179,6 +183,7 @@ func (r *relay) gone() {
 	if r.handshaking {
 		r.loggedIn()
 	}
+	r.leaveBackend()
 	if r.cause == cutOff {
 		r.server.counts.CutOff.Add(1)
 	}
@@ -194,7 +199,7 @@ func (r *relay) gone() {
 
 // info is called by the session's driver, where the conversation may be asked.
 func (r *relay) info() SessionInfo {
-	i := SessionInfo{ID: r.id, Client: r.client, Since: r.since, LoggedIn: !r.handshaking}
+	i := SessionInfo{ID: r.id, Client: r.client, Backend: r.backend.address, Since: r.since, LoggedIn: !r.handshaking}
 	if r.conversation != nil {
 		r.conversation.describe(&i)
 	}

@@ -68,13 +68,16 @@ func (b *bodies) mentions(table string) bool {
 // retryBodies is when reading is tried again after it failed.
 const retryBodies = 10 * time.Second
 
-// watchRoutines keeps the ledger's bodies fresh while the policy asks for them, until ctx is done.
-func (sh *shared) watchRoutines(ctx context.Context, m *Monitor, log *zap.Logger) {
+// watchRoutines keeps the ledger's bodies fresh while the policy asks for them, until ctx is done. They are read from the backend that
+// first names.
+func (sh *shared) watchRoutines(ctx context.Context, m *Monitor, first func() string, log *zap.Logger) {
 	failed := ""
 	for {
 		wait := time.Duration(sh.ledger.maxAge.Load())
 		if sh.policy.Load().Routines != session.RoutinesVisible {
-			all, err := m.Bodies(ctx)
+			here := *m
+			here.Address = first()
+			all, err := here.Bodies(ctx)
 			switch {
 			case ctx.Err() != nil:
 				return

@@ -31,8 +31,9 @@ type Options struct {
 	Listen []string // host:port, or the path of a unix socket; at least one, unless there are Listeners
 	// Listeners are used in place of Listen: TCP or unix sockets that another program has made, and keeps.
 	Listeners []net.Listener
-	Share     bool   // let another process listen at the addresses of Listen at the same time, and hand over to it at the end
-	Backend   string // likewise, exactly one
+	Share     bool     // let another process listen at the addresses of Listen at the same time, and hand over to it at the end
+	Backends  []string // likewise; new sessions go to the first that is up
+	Check     Check    // of Backends, if they are several
 
 	ConnectTimeout   time.Duration // of dialling the backend; 0: the system's
 	HandshakeTimeout time.Duration // between the backend connection and the login; 0: none. Should be below the server's connect_timeout
@@ -67,6 +68,7 @@ type Counts struct {
 type SessionInfo struct {
 	ID            uint64    `json:"id"`
 	Client        string    `json:"client"`
+	Backend       string    `json:"backend"`
 	Since         time.Time `json:"since"`
 	LoggedIn      bool      `json:"logged_in"`
 	ThreadID      uint32    `json:"thread_id"`      // the server's, that KILL takes
@@ -115,7 +117,7 @@ type Server struct {
 	dialing   context.Context // done likewise
 	cancel    context.CancelFunc
 	workers   workers
-	spares    spares
+	backends  backends
 	hop       hop
 
 	mu     sync.Mutex
@@ -127,9 +129,7 @@ type Server struct {
 	refusalLogged atomic.Int64   // when a refusal was logged last: monotonic nanoseconds
 	sessions      sync.WaitGroup // likewise active
 
-	probing     chan struct{} // holds one token: one Ready asks at a time
-	lastContact atomic.Int64  // when the backend was reached last: monotonic nanoseconds
-	lastFailure atomic.Int64  // when it was not
+	probing chan struct{} // holds one token: one Ready asks at a time
 }
 
 // NewServer makes a server of valid options. It neither listens nor dials.
@@ -146,7 +146,6 @@ func NewServer(log *zap.Logger, o Options) (*Server, error) {
 		maxSessions: max(1, (limit-reserved)/2),
 		closing:     make(chan struct{}),
 		workers:     workers{max: max(2, runtime.GOMAXPROCS(0))},
-		spares:      spares{max: maxSpares, age: spareAge},
 		probing:     make(chan struct{}, 1),
 	}
 	s.dialing, s.cancel = context.WithCancel(context.Background())
@@ -158,7 +157,7 @@ func NewServer(log *zap.Logger, o Options) (*Server, error) {
 		s.maxHandshakes = min(s.maxHandshakes, o.MaxHandshakes)
 	}
 	switch {
-	case len(o.Listen) == 0 && len(o.Listeners) == 0 || o.Backend == "":
+	case len(o.Listen) == 0 && len(o.Listeners) == 0 || len(o.Backends) == 0:
 		return nil, errors.New("a server needs an address to listen on and a backend")
 	case o.Driver != "" && o.Driver != "loop" && o.Driver != "pump":
 		return nil, fmt.Errorf("no driver is called %q", o.Driver)
@@ -168,6 +167,8 @@ func NewServer(log *zap.Logger, o Options) (*Server, error) {
 		policy = &session.Policy{Strategy: session.StrategyNative}
 	}
 	s.shared = newShared(policy, s.journal)
+	s.backends.server = s
+	s.backends.set(o.Backends)
 	s.newConversation = func() *conversation { return newConversation(s.shared) }
 	return s, nil
 }
@@ -236,9 +237,12 @@ func (s *Server) Serve(ctx context.Context) error {
 	go s.journal.run()
 	var watching sync.WaitGroup
 	if m := s.options.Monitor; m != nil && m.User != "" {
-		watching.Go(func() { s.shared.watchRoutines(s.dialing, m, s.log) })
+		watching.Go(func() {
+			s.shared.watchRoutines(s.dialing, m, func() string { return s.backends.first().address }, s.log)
+		})
 	}
 
+	s.backends.start(s.dialing)
 	var accepting sync.WaitGroup
 	for _, l := range s.listeners {
 		accepting.Go(func() { s.accept(l) })
@@ -257,7 +261,7 @@ func (s *Server) Serve(ctx context.Context) error {
 	d.stop()
 	s.sessions.Wait()
 	watching.Wait()
-	s.spares.close()
+	s.backends.end()
 	s.journal.stop()
 	return nil
 }

@@ -61,7 +61,7 @@ func TestMaxSessionsIsWhatDescriptorsAllow(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s, err := NewServer(zap.NewNop(), Options{Listen: []string{"127.0.0.1:0"}, Backend: "127.0.0.1:1", MaxSessions: limit})
+	s, err := NewServer(zap.NewNop(), Options{Listen: []string{"127.0.0.1:0"}, Backends: []string{"127.0.0.1:1"}, MaxSessions: limit})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -350,9 +350,9 @@ func TestOptions(t *testing.T) {
 		name string
 		o    Options
 	}{
-		{"no address", Options{Backend: "127.0.0.1:1"}},
+		{"no address", Options{Backends: []string{"127.0.0.1:1"}}},
 		{"no backend", Options{Listen: []string{"127.0.0.1:0"}}},
-		{"no such driver", Options{Listen: []string{"127.0.0.1:0"}, Backend: "127.0.0.1:1", Driver: "horse"}},
+		{"no such driver", Options{Listen: []string{"127.0.0.1:0"}, Backends: []string{"127.0.0.1:1"}, Driver: "horse"}},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {

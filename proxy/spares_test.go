@@ -64,7 +64,7 @@ func TestSpareServesTheNextClient(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			eachDriver(t, "tcp unix", func(t *testing.T, o rigOptions) {
 				o.script = polite
-				o.server = func(s *Server) { s.spares.age = patience }
+				o.server = func(s *Server) { s.backends.first().spares.age = patience }
 				r := newRig(t, o)
 				client, backend := r.session()
 				leave(r, client, backend)
@@ -86,8 +86,8 @@ func TestSpareServesTheNextClient(t *testing.T) {
 				backend.expectEnd("")
 				backend.Close()
 				r.empty()
-				if r.spares() != 0 || r.server.spares.used.Load() != 4 {
-					t.Errorf("%d spares, %d used", r.spares(), r.server.spares.used.Load())
+				if r.spares() != 0 || r.server.backends.first().spares.used.Load() != 4 {
+					t.Errorf("%d spares, %d used", r.spares(), r.server.backends.first().spares.used.Load())
 				}
 			})
 		})
@@ -96,7 +96,7 @@ func TestSpareServesTheNextClient(t *testing.T) {
 
 // spares is how many spares are ready.
 func (r *rig) spares() (n int) {
-	p := &r.server.spares
+	p := &r.server.backends.first().spares
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for _, s := range p.list {
@@ -111,7 +111,7 @@ func TestSpareOfASilentClient(t *testing.T) {
 	eachDriver(t, "tcp", func(t *testing.T, o rigOptions) {
 		o.script = polite
 		o.change = func(o *Options) { o.HandshakeTimeout = 20 * time.Millisecond }
-		o.server = func(s *Server) { s.spares.age = patience }
+		o.server = func(s *Server) { s.backends.first().spares.age = patience }
 		r := newRig(t, o)
 		silent, backend := r.session()
 		backend.send(greetingPacket(""))
@@ -136,9 +136,9 @@ func TestSparesTakeTheirLeave(t *testing.T) {
 		set  func(*Server)
 		end  func(r *rig)
 	}{
-		{"when their time is over", func(s *Server) { s.spares.age = 100 * time.Millisecond }, func(*rig) {}},
-		{"when there are enough", func(s *Server) { s.spares.max = 0 }, func(*rig) {}},
-		{"at the server's end", func(s *Server) { s.spares.age = patience }, func(r *rig) {
+		{"when their time is over", func(s *Server) { s.backends.first().spares.age = 100 * time.Millisecond }, func(*rig) {}},
+		{"when there are enough", func(s *Server) { s.backends.first().spares.max = 0 }, func(*rig) {}},
+		{"at the server's end", func(s *Server) { s.backends.first().spares.age = patience }, func(r *rig) {
 			r.eventually("there is a spare", func() bool { return r.spares() == 1 })
 			r.stopLater(r.TB.(*testing.T))
 		}},
@@ -175,7 +175,7 @@ func TestSparesTakeTheirLeave(t *testing.T) {
 
 func TestReady(t *testing.T) {
 	eachDriver(t, "tcp unix", func(t *testing.T, o rigOptions) {
-		o.server = func(s *Server) { s.spares.age = patience }
+		o.server = func(s *Server) { s.backends.first().spares.age = patience }
 		r := newRig(t, o)
 		ready := func() <-chan error {
 			c := make(chan error, 1)
@@ -251,7 +251,7 @@ func TestReady(t *testing.T) {
 			t.Errorf("a server that is back: %v", err)
 		}
 		// The caller's patience counts.
-		r.server.lastFailure.Store(monotonic())
+		r.server.backends.first().lastFailure.Store(monotonic())
 		ctx, cancel := context.WithTimeout(context.Background(), 20*time.Millisecond)
 		defer cancel()
 		if err := r.server.Ready(ctx); err == nil {

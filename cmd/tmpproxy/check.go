@@ -89,7 +89,7 @@ func newMonitor(c *config.Config) (*proxy.Monitor, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &proxy.Monitor{Address: c.Backend.Address, User: c.Backend.Monitor.User, Password: password,
+	return &proxy.Monitor{Address: c.Backend.Addresses[0], User: c.Backend.Monitor.User, Password: password,
 		Timeout: max(monitorTimeout, c.Backend.ConnectTimeout)}, nil
 }
 
@@ -119,7 +119,7 @@ func report(out io.Writer, c *config.Config, f *findings) error {
 		}
 	}
 	line("listen", strings.Join(c.Listen.Addresses, ", "))
-	line("backend", c.Backend.Address+": "+describeServer(&f.greeting))
+	line("backend", c.Backend.Addresses[0]+": "+describeServer(&f.greeting))
 	line("carried", capabilities(f.greeting.Capabilities&wire.Carried)...)
 	line("cleared", capabilities(f.greeting.Capabilities&^wire.Carried)...)
 	line("strategy", plan(c, f.greeting.MariaDB)...)

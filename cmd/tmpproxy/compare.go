@@ -50,7 +50,7 @@ func (c *comparison) run(set *config.Config, out, log io.Writer) error {
 	if err != nil {
 		return err
 	}
-	server := replay.Arm{Network: config.Network(set.Backend.Address), Address: set.Backend.Address}
+	server := replay.Arm{Network: config.Network(set.Backend.Addresses[0]), Address: set.Backend.Addresses[0]}
 	kind, err := c.absent(server, user, password)
 	if err != nil {
 		return err
@@ -75,7 +75,7 @@ func (c *comparison) run(set *config.Config, out, log io.Writer) error {
 			return list.Listed(ordinal, d)
 		},
 		Log: func(format string, args ...any) { fmt.Fprintf(log, format+"\n", args...) },
-	}, set.Backend.Address, c.arms, nil)
+	}, set.Backend.Addresses[0], c.arms, nil)
 	if err != nil {
 		return errors.Join(err, c.drop(server, user, password))
 	}

@@ -17,8 +17,8 @@ import (
 )
 
 // labels are the label names that metrics may have. The values of each come from a fixed list, or are the arms of the present
-// trial: never from a client, a statement or a name of the server's.
-var labels = []string{"answered_by", "arm", "class", "reason", "result"}
+// trial or the backends of the settings: never from a client, a statement or a name of the server's.
+var labels = []string{"answered_by", "arm", "backend", "class", "reason", "result"}
 
 var descPattern = regexp.MustCompile(`^Desc\{fqName: "([^"]*)", help: "(.*)", unit: "[^"]*", constLabels: \{([^}]*)\}, variableLabels: \{([^}]*)\}\}$`)
 
@@ -26,7 +26,7 @@ var descPattern = regexp.MustCompile(`^Desc\{fqName: "([^"]*)", help: "(.*)", un
 func ownCollectors(t *testing.T) []prometheus.Collector {
 	t.Helper()
 	server, err := proxy.NewServer(zap.NewNop(), proxy.Options{
-		Listen: []string{"127.0.0.1:0"}, Backend: "127.0.0.1:1", Policy: &session.Policy{Strategy: session.StrategyNative},
+		Listen: []string{"127.0.0.1:0"}, Backends: []string{"127.0.0.1:1"}, Policy: &session.Policy{Strategy: session.StrategyNative},
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -78,6 +78,9 @@ func (s *service) apply() (applied, waiting []string, err error) {
 	if _, err := trialOf(next); err != nil {
 		return nil, nil, err
 	}
+	if err := checkIdentity(next, os.Geteuid(), owner); err != nil {
+		return nil, nil, err
+	}
 	token, err := next.AdminToken()
 	if err != nil {
 		return nil, nil, err
@@ -85,6 +88,7 @@ func (s *service) apply() (applied, waiting []string, err error) {
 	if err := s.records.configure(next); err != nil {
 		return nil, nil, err
 	}
+	s.relay.SetBackends(next.Backend.Addresses)
 	s.control.configure(policy, next.Rewrite.Strategy)
 	if s.admin != nil {
 		s.admin.SetToken(token)

@@ -80,6 +80,7 @@ type relay interface {
 	Counts() *proxy.Counts
 	Alive(context.Context) error
 	SetPolicy(*session.Policy)
+	SetBackends([]string)
 	SetTrial(proxy.Trial)
 }
 
@@ -136,7 +137,8 @@ func newService(c *config.Config, log *zap.Logger, level zap.AtomicLevel, inheri
 		Listen:           c.Listen.Addresses,
 		Listeners:        inherited.clients,
 		Share:            c.Listen.ReusePort,
-		Backend:          c.Backend.Address,
+		Backends:         c.Backend.Addresses,
+		Check:            checksOf(c),
 		ConnectTimeout:   c.Backend.ConnectTimeout,
 		HandshakeTimeout: c.Limits.HandshakeTimeout,
 		ShutdownFinish:   c.Shutdown.Finish,
@@ -240,7 +242,7 @@ func newService(c *config.Config, log *zap.Logger, level zap.AtomicLevel, inheri
 	for _, warning := range c.Warnings() {
 		log.Warn(warning)
 	}
-	log.Info("serving", zap.Strings("listen", texts(server.Addresses())), zap.String("backend", c.Backend.Address),
+	log.Info("serving", zap.Strings("listen", texts(server.Addresses())), zap.Strings("backend", c.Backend.Addresses),
 		zap.String("strategy", c.Rewrite.Strategy), zap.String("admin", adminAddress), zap.String("version", thisBuild().Version))
 	return s, nil
 }
@@ -251,6 +253,11 @@ func driver(c *config.Config) string {
 		return ""
 	}
 	return c.Relay.Driver
+}
+
+// checksOf returns the settings of the backends' checks.
+func checksOf(c *config.Config) proxy.Check {
+	return proxy.Check{Interval: c.Backend.Check.Interval, Timeout: c.Backend.Check.Timeout, Fall: c.Backend.Check.Fall, Rise: c.Backend.Check.Rise}
 }
 
 func texts(addresses []net.Addr) []string {

@@ -130,6 +130,7 @@ func TestIdentity(t *testing.T) {
 		{"socket as root", []string{socket}, 0, 27, "every client would reach the server as root"},
 		{"socket as root, owner not known", []string{socket}, 0, -1, "as root"},
 		{"socket as the server's user", []string{socket}, 27, 27, "as the user it runs as (uid 27)"},
+		{"socket behind another server", []string{"--backend.address=127.0.0.1:3306,/run/mysqld/mysqld.sock"}, 0, 27, "as root"},
 		{"allowed", []string{socket, "--backend.allow_peer_identity"}, 0, 0, ""},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -184,12 +185,14 @@ func TestLogger(t *testing.T) {
 // policies remembers what a reload put into force.
 type policies struct {
 	relay
-	list   []*session.Policy
-	trials []bool
+	list     []*session.Policy
+	trials   []bool
+	backends []string
 }
 
 func (p *policies) SetPolicy(policy *session.Policy) { p.list = append(p.list, policy) }
 func (p *policies) Alive(context.Context) error      { return nil }
+func (p *policies) SetBackends(list []string)        { p.backends = list }
 func (p *policies) Counts() *proxy.Counts            { return new(proxy.Counts) }
 func (p *policies) SetTrial(t proxy.Trial)           { p.trials = append(p.trials, t != nil) }
 
@@ -228,7 +231,9 @@ func TestApply(t *testing.T) {
 		{"no such arm", []string{"--trial.arms=native,fast"}, nil, nil, nil, session.StrategyKeep, zap.WarnLevel, `trial.arms: arm "fast"`},
 		{"another trial", []string{"--rewrite.strategy=keep", "--trial.arms=native,innodb"}, nil, []string{"trial.arms", "trial.guardrail", "log.level"}, nil, session.StrategyKeep, zap.InfoLevel, ""},
 		{"no trial", []string{"--rewrite.strategy=native"}, nil, []string{"rewrite.strategy", "trial.arms"}, nil, session.StrategyNative, zap.InfoLevel, ""},
-		{"all as at the start", nil, nil, []string{"rewrite.strategy"}, nil, session.StrategyInnoDB, zap.InfoLevel, ""},
+		{"other backends", []string{"--rewrite.strategy=native", "--backend.address=a:1,b:2"}, nil, []string{"backend.address"}, nil, session.StrategyNative, zap.InfoLevel, ""},
+		{"no backend", []string{"--backend.address=a:1"}, errors.New("backend.address: no"), nil, nil, session.StrategyNative, zap.InfoLevel, "backend.address: no"},
+		{"all as at the start", nil, nil, []string{"backend.address", "rewrite.strategy"}, nil, session.StrategyInnoDB, zap.InfoLevel, ""},
 	} {
 		t.Run(step.name, func(t *testing.T) {
 			next, fault = configured(t, step.args...), step.fault
@@ -244,10 +249,16 @@ func TestApply(t *testing.T) {
 			if !slices.Equal(applied, step.applied) || !slices.Equal(waiting, step.waiting) {
 				t.Errorf("applied %v, waiting %v", applied, waiting)
 			}
+			if !slices.Equal(taken.backends, s.running.Backend.Addresses) {
+				t.Errorf("backends in force: %v", taken.backends)
+			}
 			if last := taken.list[len(taken.list)-1]; last.Strategy != step.strategy || s.level.Level() != step.level {
 				t.Errorf("in force: strategy %v, level %v", last.Strategy, s.level.Level())
 			}
 		})
+	}
+	if !slices.Equal(taken.backends, []string{"127.0.0.1:3306"}) {
+		t.Errorf("backends in force: %v", taken.backends)
 	}
 	if want := []bool{true, false, true, false}; !slices.Equal(taken.trials, want) {
 		t.Errorf("trials in force: %v, want %v", taken.trials, want)

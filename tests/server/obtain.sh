@@ -3,7 +3,7 @@
 # of Prometheus' rules and of systemd's units, without touching the system: Debian's packages and all their libraries are downloaded and unpacked
 # into a folder of their own and run through the loader that lies there.
 #
-#   obtain.sh mysql|mysql-testsuite|mariadb|mariadb-11.8|mariadb-10.5|haproxy|mysqlrouter|drivers|chromium|prometheus|systemd [DIR]
+#   obtain.sh mysql|mysql-testsuite|mariadb|mariadb-11.8|mariadb-10.5|galera|haproxy|mysqlrouter|drivers|chromium|prometheus|systemd [DIR]
 #
 # DIR (default $TMPPROXY_SERVERS_DIR, else ${XDG_CACHE_HOME:-$HOME/.cache}/tmpproxy/servers) holds one folder per server.
 # That folder's path is the only line on standard output; progress goes to standard error. In it:
@@ -11,6 +11,7 @@
 #   bin/mysqltest, bin/mysql_client_test, …          (mysql-testsuite: all programs that the tests call)
 #   usr/lib/mysql-test/{t,r,include,std_data}        (mysql-testsuite: the main suite)
 #   bin/mariadbd, bin/mariadb                        (mariadb; also under their mysql names)
+#   usr/lib/galera/libgalera_smm.so                  (galera, which has all of mariadb)
 #   bin/haproxy                                      (haproxy)
 #   bin/mysqlrouter, plugins                         (mysqlrouter; its plugin_folder is plugins)
 #   bin/promtool                                     (prometheus)
@@ -33,6 +34,8 @@ mysql) suite=sid packages="mysql-server-core mysql-client-core" alone= ;;
 mysql-testsuite) suite=sid packages="mysql-server-core mysql-client-core libgoogle-perftools4t64" alone=mysql-testsuite ;;
 mariadb) suite=bookworm packages="mariadb-server-core mariadb-client-core" alone=mariadb-server ;;
 mariadb-11.8) suite=trixie packages="mariadb-server-core mariadb-client-core" alone=mariadb-server ;;
+# MariaDB 10.11 and what makes a cluster of several.
+galera) suite=bookworm packages="mariadb-server-core mariadb-client-core galera-4" alone=mariadb-server ;;
 mariadb-10.5) suite=bullseye packages="mariadb-server-core-10.5 mariadb-client-core-10.5" alone=mariadb-server-10.5 ;;
 haproxy) suite=trixie packages=haproxy alone= ;;
 mysqlrouter) suite=sid packages=mysql-router alone= ;;
@@ -46,7 +49,7 @@ drivers)
   packages="$packages mariadb-client sysbench"
   ;;
 chromium) suite=bookworm packages="chromium-headless-shell fonts-dejavu-core" alone= ;;
-*) fail "usage: obtain.sh mysql|mysql-testsuite|mariadb|mariadb-11.8|mariadb-10.5|haproxy|mysqlrouter|drivers|chromium|prometheus|systemd [DIR]" ;;
+*) fail "usage: obtain.sh mysql|mysql-testsuite|mariadb|mariadb-11.8|mariadb-10.5|galera|haproxy|mysqlrouter|drivers|chromium|prometheus|systemd [DIR]" ;;
 esac
 servers=${2:-${TMPPROXY_SERVERS_DIR:-${XDG_CACHE_HOME:-${HOME:?HOME is not set}/.cache}/tmpproxy/servers}}
 for program in apt-get apt-config dpkg flock; do
@@ -236,7 +239,7 @@ exec "$(dirname "$(readlink -f "$0")")/mysqld" --initialize-insecure --datadir="
 INIT
   program=mysqld
   ;;
-mariadb*)
+mariadb* | galera)
   share=$(cd "$work/root" && dirname "$(find usr/share -name '*_system_tables.sql' | head -n 1)")
   [ -n "$share" ] || fail "no system tables among the unpacked packages"
   wrapper mariadbd usr/sbin/mariadbd "$server" "--no-defaults --lc-messages-dir=\"\$root/$share\" --character-sets-dir=\"\$root/usr/share/mysql/charsets\" --plugin-dir=\"\$root/usr/lib/mysql/plugin\" "
