@@ -1,5 +1,5 @@
 # make build    tmpproxy in this folder
-# make test     everything, with real servers that are obtained and started by the tests (tests/server/obtain.sh)
+# make test     everything, with real servers that are obtained and started by the tests (testbed/server/obtain.sh)
 # make suite-short  files of MySQL's own test suite, directly and through the proxy (part of make test)
 # make suite    the same, its C API test, and all its table definitions, as they are and converted
 # make test-long  all that takes long, for hours: all files of the suite, its C API test and definitions, all drivers, the scripts and
@@ -42,8 +42,8 @@ test: check pure deploy-check real suite-short sequences
 check:
 	@unformatted=$$(gofmt -l .); [ -z "$$unformatted" ] || { echo "gofmt: $$unformatted"; exit 1; }
 	$(GO) vet ./...
-	$(GO) vet -tags realserver ./tests/...
-	$(GO) vet -tags 'realserver suite' ./tests/...
+	$(GO) vet -tags realserver ./tests/... ./testbed/...
+	$(GO) vet -tags 'realserver suite' ./tests/... ./testbed/...
 	$(GO) -C deploy/checks vet ./...
 
 # No tags: nothing here needs a server. The simulated trials are too many for the race detector.
@@ -52,10 +52,10 @@ pure:
 	$(GO) test ./trial
 
 real: servers
-	$(GO) test -count=1 -race -tags realserver -timeout 30m ./tests/...
+	$(GO) test -count=1 -race -tags realserver -timeout 30m ./tests/... ./testbed/...
 
 servers:
-	@for server in $(SERVERS) $(PEERS) $(CLIENTS); do tests/server/obtain.sh $$server >/dev/null || exit 1; done
+	@for server in $(SERVERS) $(PEERS) $(CLIENTS); do testbed/server/obtain.sh $$server >/dev/null || exit 1; done
 
 sequences: servers
 	$(GO) test -count=1 -timeout 60m -v -tags "realserver fuzz" -run '^TestSequences$$' ./tests/fuzz -sequences=$(SEQUENCES) \

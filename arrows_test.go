@@ -23,16 +23,17 @@ var arrows = map[string][]string{
 	"admin":   nil,
 	"config":  nil,
 	"trial":   {"session"},
-	// The benchmark ships with the program, and it starts servers and logs in as the tests do.
-	"bench":            {"bench/statistics", "tests/rawclient", "tests/server"},
-	"bench/statistics": nil,
-	// Comparing is shared with the tests, and reads replies as they do.
-	"trial/compare": {"tests/rawclient"},
-	"trial/judge":   {"tests/rawclient", "trial/compare"},
-	"trial/record":  {"rewrite", "wire"},
-	"trial/conform": {"tests/rawclient", "trial/compare", "trial/record"},
-	"trial/replay":  {"rewrite", "tests/rawclient", "trial/compare", "trial/judge", "trial/record"},
-	"cmd/tmpproxy":  {"tests/rawclient", "trial/compare", "admin", "advice", "bench", "config", "proxy", "rewrite", "session", "trial", "trial/conform", "trial/record", "trial/replay", "wire"},
+	// What the program and its tests have in common: the benchmark starts servers, replay and check --compare read every byte.
+	"testbed/rawclient": nil,
+	"testbed/server":    nil,
+	"bench":             {"bench/statistics", "testbed/rawclient", "testbed/server"},
+	"bench/statistics":  nil,
+	"trial/compare":     {"testbed/rawclient"},
+	"trial/judge":       {"testbed/rawclient", "trial/compare"},
+	"trial/record":      {"rewrite", "wire"},
+	"trial/conform":     {"testbed/rawclient", "trial/compare", "trial/record"},
+	"trial/replay":      {"rewrite", "testbed/rawclient", "trial/compare", "trial/judge", "trial/record"},
+	"cmd/tmpproxy":      {"testbed/rawclient", "trial/compare", "admin", "advice", "bench", "config", "proxy", "rewrite", "session", "trial", "trial/conform", "trial/record", "trial/replay", "wire"},
 }
 
 // pure are packages that neither do I/O nor know the time, and neither log nor count: what they decide can be tested without
@@ -159,7 +160,8 @@ func TestBreaches(t *testing.T) {
 		{"proxy", []string{"tmpproxy/config", "tmpproxy/admin", "tmpproxy/cmd/tmpproxy"}, 3},
 		{"admin", []string{"net/http", "tmpproxy/proxy"}, 1},
 		{"helpers", nil, 1},
-		{"tests/server", []string{"tmpproxy/proxy", "os"}, 0},
+		{"bench", []string{"tmpproxy/testbed/server", "tmpproxy/tests/process"}, 1},
+		{"tests/process", []string{"tmpproxy/proxy", "os"}, 0},
 	} {
 		if got := breaches(test.name, test.imports); len(got) != test.want {
 			t.Errorf("%s with %v: %q", test.name, test.imports, got)

@@ -10,7 +10,7 @@ import (
 
 	"github.com/go-sql-driver/mysql"
 
-	"tmpproxy/tests/server"
+	"tmpproxy/testbed/server"
 )
 
 // schema is the database that everything happens in. It is made at the start and dropped at the end.

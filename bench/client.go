@@ -10,7 +10,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"tmpproxy/tests/rawclient"
+	"tmpproxy/testbed/rawclient"
 )
 
 // A login says where and as whom to connect.

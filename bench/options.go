@@ -18,7 +18,7 @@ type Options struct {
 	Settings []string  // further flags for tmpproxy, such as --relay.loops=2
 	Log      io.Writer // is told what goes on
 
-	Server  string // auto, or a name that tests/server/obtain.sh takes: a throw-away server is started
+	Server  string // auto, or a name that testbed/server/obtain.sh takes: a throw-away server is started
 	DSN     string // a server of the user's own instead: user:password@tcp(host:port)/
 	Durable bool   // the throw-away server waits for the disk at every commit
 

@@ -18,7 +18,7 @@ import (
 	"time"
 
 	"tmpproxy/bench/statistics"
-	"tmpproxy/tests/server"
+	"tmpproxy/testbed/server"
 )
 
 // Names of arms that are no strategy.

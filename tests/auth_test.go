@@ -22,8 +22,8 @@ import (
 
 	"github.com/go-mysql-org/go-mysql/mysql"
 
-	"tmpproxy/tests/rawclient"
-	"tmpproxy/tests/server"
+	"tmpproxy/testbed/rawclient"
+	"tmpproxy/testbed/server"
 )
 
 // thirtyTwo are passwords of the length that rawclient knows for client_ed25519.

@@ -13,8 +13,8 @@ import (
 	"time"
 
 	"tmpproxy/bench"
+	"tmpproxy/testbed/server"
 	"tmpproxy/tests/process"
-	"tmpproxy/tests/server"
 )
 
 // TestBench runs every workload of the benchmark for a moment, through all arms, and looks at whether all of it came about. It

@@ -23,7 +23,7 @@ import (
 	"github.com/go-mysql-org/go-mysql/mysql"
 	driver "github.com/go-sql-driver/mysql"
 
-	"tmpproxy/tests/server"
+	"tmpproxy/testbed/server"
 )
 
 // values are of all types that clients tell apart.

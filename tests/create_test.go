@@ -15,7 +15,7 @@ import (
 	"github.com/go-sql-driver/mysql"
 
 	"tmpproxy/rewrite"
-	"tmpproxy/tests/server"
+	"tmpproxy/testbed/server"
 )
 
 // made is what a CREATE of a table t made.

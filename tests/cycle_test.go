@@ -13,9 +13,9 @@ import (
 	"strings"
 	"testing"
 
+	"tmpproxy/testbed/rawclient"
+	"tmpproxy/testbed/server"
 	"tmpproxy/tests/process"
-	"tmpproxy/tests/rawclient"
-	"tmpproxy/tests/server"
 )
 
 // strategies are what rewrite.strategy may be.

@@ -14,7 +14,7 @@ import (
 	"github.com/go-sql-driver/mysql"
 
 	"tmpproxy/rewrite"
-	"tmpproxy/tests/server"
+	"tmpproxy/testbed/server"
 )
 
 var (

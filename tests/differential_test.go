@@ -16,9 +16,9 @@ import (
 	"sync"
 	"testing"
 
+	"tmpproxy/testbed/server"
 	"tmpproxy/tests/differential"
 	"tmpproxy/tests/process"
-	"tmpproxy/tests/server"
 	"tmpproxy/trial/compare"
 )
 

@@ -15,9 +15,9 @@ import (
 	"testing"
 	"time"
 
+	"tmpproxy/testbed/rawclient"
+	"tmpproxy/testbed/server"
 	"tmpproxy/tests/process"
-	"tmpproxy/tests/rawclient"
-	"tmpproxy/tests/server"
 )
 
 // TestServerGone kills the server under sessions that are idle, wait for a reply and are in the middle of one: all see

@@ -8,8 +8,8 @@ import (
 	"os"
 	"testing"
 
+	"tmpproxy/testbed/server"
 	"tmpproxy/tests/process"
-	"tmpproxy/tests/server"
 )
 
 func TestMain(m *testing.M) {

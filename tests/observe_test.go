@@ -15,9 +15,9 @@ import (
 	"testing"
 
 	"tmpproxy/advice"
+	"tmpproxy/testbed/rawclient"
+	"tmpproxy/testbed/server"
 	"tmpproxy/tests/process"
-	"tmpproxy/tests/rawclient"
-	"tmpproxy/tests/server"
 )
 
 // observedWork is a kind of traffic, whose advice is known.

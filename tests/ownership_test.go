@@ -12,9 +12,9 @@ import (
 	"testing"
 	"time"
 
+	"tmpproxy/testbed/rawclient"
+	"tmpproxy/testbed/server"
 	"tmpproxy/tests/process"
-	"tmpproxy/tests/rawclient"
-	"tmpproxy/tests/server"
 )
 
 // A plot tries to make the proxy empty or drop a permanent table. Its script has one statement a line, behind who says it:

@@ -15,8 +15,8 @@ import (
 
 	"github.com/go-mysql-org/go-mysql/mysql"
 
-	"tmpproxy/tests/rawclient"
-	"tmpproxy/tests/server"
+	"tmpproxy/testbed/rawclient"
+	"tmpproxy/testbed/server"
 )
 
 // profiles are the capabilities that tests of the protocol ask for.

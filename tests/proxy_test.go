@@ -12,9 +12,9 @@ import (
 	"testing"
 	"time"
 
+	"tmpproxy/testbed/rawclient"
+	"tmpproxy/testbed/server"
 	"tmpproxy/tests/process"
-	"tmpproxy/tests/rawclient"
-	"tmpproxy/tests/server"
 )
 
 // drivers are what relay.driver may be.

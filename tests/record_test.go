@@ -16,8 +16,8 @@ import (
 
 	"github.com/go-mysql-org/go-mysql/mysql"
 
-	"tmpproxy/tests/rawclient"
-	"tmpproxy/tests/server"
+	"tmpproxy/testbed/rawclient"
+	"tmpproxy/testbed/server"
 )
 
 var record = flag.Bool("record", false, "write the replies of the real servers to "+replies)

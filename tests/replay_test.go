@@ -15,8 +15,8 @@ import (
 	"strings"
 	"testing"
 
+	"tmpproxy/testbed/server"
 	"tmpproxy/tests/process"
-	"tmpproxy/tests/server"
 	recordfile "tmpproxy/trial/record"
 	"tmpproxy/trial/replay"
 )

@@ -10,8 +10,8 @@ import (
 	"sync"
 	"testing"
 
-	"tmpproxy/tests/rawclient"
-	"tmpproxy/tests/server"
+	"tmpproxy/testbed/rawclient"
+	"tmpproxy/testbed/server"
 )
 
 // TestKillDuringReset has KILL QUERY hit whatever a session does, the proxy's own statements among it: a statement of the client

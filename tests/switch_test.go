@@ -13,9 +13,9 @@ import (
 	"syscall"
 	"testing"
 
+	"tmpproxy/testbed/rawclient"
+	"tmpproxy/testbed/server"
 	"tmpproxy/tests/process"
-	"tmpproxy/tests/rawclient"
-	"tmpproxy/tests/server"
 )
 
 const adminToken = "a-token-for-the-tests"

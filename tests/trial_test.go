@@ -15,9 +15,9 @@ import (
 	"testing"
 	"time"
 
+	"tmpproxy/testbed/rawclient"
+	"tmpproxy/testbed/server"
 	"tmpproxy/tests/process"
-	"tmpproxy/tests/rawclient"
-	"tmpproxy/tests/server"
 	"tmpproxy/trial"
 )
 

@@ -10,7 +10,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"tmpproxy/config"
-	"tmpproxy/tests/rawclient"
+	"tmpproxy/testbed/rawclient"
 	"tmpproxy/trial/compare"
 	"tmpproxy/trial/conform"
 	"tmpproxy/trial/replay"

@@ -18,7 +18,7 @@ func promtool(t *testing.T) string { return obtain(t, "prometheus", "bin/promtoo
 // obtain has a program unpacked from Debian's packages, unless it is there, and returns its path.
 func obtain(t *testing.T, kind, program string) string {
 	t.Helper()
-	command := exec.Command("../../tests/server/obtain.sh", kind)
+	command := exec.Command("../../testbed/server/obtain.sh", kind)
 	command.Stderr = os.Stderr
 	root, err := command.Output()
 	if err != nil {

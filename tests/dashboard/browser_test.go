@@ -23,8 +23,8 @@ import (
 	"github.com/chromedp/chromedp"
 	"github.com/chromedp/chromedp/kb"
 
+	"tmpproxy/testbed/server"
 	"tmpproxy/tests/process"
-	"tmpproxy/tests/server"
 )
 
 var screenshots = flag.String("screenshots", "", "a `folder` that pictures of the pages are put into")

@@ -9,9 +9,9 @@ import (
 	"path/filepath"
 	"testing"
 
+	"tmpproxy/testbed/rawclient"
+	"tmpproxy/testbed/server"
 	"tmpproxy/tests/process"
-	"tmpproxy/tests/rawclient"
-	"tmpproxy/tests/server"
 )
 
 // client is a session through a running proxy, which makes temporary tables again and again.

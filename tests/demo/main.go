@@ -3,7 +3,7 @@
 // applications work directly and through the proxies in turns. Then many of their clients come to one proxy, which treats
 // them in different ways in a trial, and the trial's report is printed. In the end everything goes on until Ctrl-C, for
 // whoever wants to look at the dashboard. All that it makes lies in temporary directories, but for a server that it had to
-// obtain (see tests/server).
+// obtain (see testbed/server).
 //
 // It is a demonstration, no benchmark: client, proxy and server share one machine, and there are few connections.
 package main
@@ -26,7 +26,7 @@ import (
 
 	"github.com/go-sql-driver/mysql"
 
-	"tmpproxy/tests/server"
+	"tmpproxy/testbed/server"
 )
 
 const schema = "demo"

@@ -13,7 +13,7 @@ import (
 	"testing"
 	"time"
 
-	"tmpproxy/tests/server"
+	"tmpproxy/testbed/server"
 )
 
 // relay starts something between client and server that only carries bytes, and returns its address.

@@ -14,7 +14,7 @@ import (
 	"syscall"
 	"time"
 
-	"tmpproxy/tests/server"
+	"tmpproxy/testbed/server"
 )
 
 const (

@@ -12,8 +12,8 @@ import (
 	"strings"
 	"time"
 
-	"tmpproxy/tests/rawclient"
-	"tmpproxy/tests/server"
+	"tmpproxy/testbed/rawclient"
+	"tmpproxy/testbed/server"
 	"tmpproxy/trial/compare"
 )
 

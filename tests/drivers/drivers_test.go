@@ -21,8 +21,8 @@ import (
 
 	driver "github.com/go-sql-driver/mysql"
 
+	"tmpproxy/testbed/server"
 	"tmpproxy/tests/process"
-	"tmpproxy/tests/server"
 )
 
 var (

@@ -13,7 +13,7 @@ import (
 	"strings"
 	"syscall"
 
-	"tmpproxy/tests/server"
+	"tmpproxy/testbed/server"
 )
 
 // tools are the places of the programs that others have made.

@@ -23,8 +23,8 @@ import (
 
 	"pgregory.net/rapid"
 
+	"tmpproxy/testbed/server"
 	"tmpproxy/tests/process"
-	"tmpproxy/tests/server"
 	"tmpproxy/trial/compare"
 	"tmpproxy/trial/judge"
 )

@@ -10,8 +10,8 @@ import (
 
 	"github.com/go-mysql-org/go-mysql/mysql"
 
-	"tmpproxy/tests/rawclient"
-	"tmpproxy/tests/server"
+	"tmpproxy/testbed/rawclient"
+	"tmpproxy/testbed/server"
 	"tmpproxy/trial/compare"
 	"tmpproxy/trial/judge"
 )

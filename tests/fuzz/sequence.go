@@ -6,7 +6,7 @@ import (
 	"slices"
 	"strings"
 
-	"tmpproxy/tests/rawclient"
+	"tmpproxy/testbed/rawclient"
 	"tmpproxy/trial/compare"
 )
 

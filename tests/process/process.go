@@ -17,7 +17,7 @@ import (
 	"syscall"
 	"time"
 
-	"tmpproxy/tests/server"
+	"tmpproxy/testbed/server"
 )
 
 var build struct {

@@ -15,7 +15,7 @@ import (
 	"syscall"
 	"time"
 
-	"tmpproxy/tests/server"
+	"tmpproxy/testbed/server"
 )
 
 // Bench is one server and all that a test file finds around it: folders, an option file for clients, and the variables

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"sync"
 
-	"tmpproxy/tests/rawclient"
+	"tmpproxy/testbed/rawclient"
 )
 
 // Event is what one step, or a probe after it, let the client see.

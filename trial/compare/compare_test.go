@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"tmpproxy/tests/rawclient"
+	"tmpproxy/testbed/rawclient"
 )
 
 func TestParse(t *testing.T) {

@@ -42,7 +42,7 @@ import (
 	"strconv"
 	"strings"
 
-	"tmpproxy/tests/rawclient"
+	"tmpproxy/testbed/rawclient"
 )
 
 // Script is a parsed script.

@@ -12,7 +12,7 @@ import (
 
 	"github.com/go-mysql-org/go-mysql/mysql"
 
-	"tmpproxy/tests/rawclient"
+	"tmpproxy/testbed/rawclient"
 	"tmpproxy/trial/compare"
 )
 

@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"tmpproxy/tests/rawclient"
+	"tmpproxy/testbed/rawclient"
 	"tmpproxy/trial/compare"
 )
 

@@ -14,7 +14,7 @@ import (
 
 	"github.com/go-mysql-org/go-mysql/mysql"
 
-	"tmpproxy/tests/rawclient"
+	"tmpproxy/testbed/rawclient"
 	"tmpproxy/trial/judge"
 	"tmpproxy/trial/record"
 )

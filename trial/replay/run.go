@@ -14,7 +14,7 @@ import (
 	"github.com/go-mysql-org/go-mysql/mysql"
 
 	"tmpproxy/rewrite"
-	"tmpproxy/tests/rawclient"
+	"tmpproxy/testbed/rawclient"
 	"tmpproxy/trial/compare"
 	"tmpproxy/trial/record"
 )

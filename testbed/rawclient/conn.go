@@ -1,4 +1,4 @@
-// Package rawclient is a small MySQL client for tests that must see every byte a server sends: each reply comes back as
+// Package rawclient is a small MySQL client for whoever must see every byte a server sends: each reply comes back as
 // all of its packets' fields, nothing is converted, retried or hidden. It shares no code with the proxy, so that a
 // misunderstanding of the protocol cannot sit on both sides. It knows no TLS, no compression and no replication.
 package rawclient
