@@ -145,6 +145,9 @@ func (m *Machine) BackgroundDone(o *Outcome) {
 			}
 		case t.state == stateLive:
 			m.taint(t, "not_ours")
+			if m.owedTable == t {
+				m.owed = owedNothing // nothing is sent about it any more
+			}
 		default:
 			t.condition, t.why = doomed, "not_ours"
 		}

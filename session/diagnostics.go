@@ -137,8 +137,9 @@ func (m *Machine) mayWipe(text []byte) bool {
 func (m *Machine) losesOwed() bool {
 	const context = 1<<rewrite.VerbSet | 1<<rewrite.VerbUse
 	f := &m.flow
+	stays := m.quiet() && m.status&statusAutocommit != 0 // with autocommit off, not behind the statement
 	return m.owedTable.named || f.readOnly || f.taintAll ||
-		(m.owed != owedPlain || m.lingering && !m.quiet()) && f.statement.Verbs&context != 0
+		(m.owed != owedPlain || m.lingering && !stays) && f.statement.Verbs&context != 0
 }
 
 // diagnose takes over what the reply to the client's command did to the diagnostics.

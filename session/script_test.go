@@ -677,7 +677,12 @@ func (w *world) backgroundDone() {
 	r := w.out
 	w.out = nil
 	w.log("    background done: %s", *r)
+	owed := w.m.owed != owedNothing
 	w.m.BackgroundDone(r.outcome(w.now))
+	if w.faulty && owed && w.m.owed == owedNothing {
+		// Killed, say. The table is left alone from now on, and nothing else could restore what was wiped.
+		w.direct.warnings, w.direct.rowCount = w.diagnostics()
+	}
 }
 
 // snapshot is all that a StepWait must not change.
