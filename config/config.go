@@ -87,6 +87,11 @@ type Config struct {
 		Level  string // debug, info, warn or error
 		Format string // json or console
 	}
+	SlowLog struct {
+		File      string // "" when there is none
+		Threshold time.Duration
+		Text      string // digest or full
+	}
 	Shutdown struct {
 		Delay        time.Duration
 		Finish       time.Duration

@@ -240,6 +240,16 @@ var table = []Key{
 		func(c *Config) *string { return &c.Log.Format },
 		"json for machines or console for people, on standard error"),
 
+	live(field("slow_log.file", "", text,
+		func(c *Config) *string { return &c.SlowLog.File },
+		"file of statements that took long, as MySQL's slow log has them, opened anew on every reload; empty for none")),
+	live(field("slow_log.threshold", "1s", duration(0),
+		func(c *Config) *time.Duration { return &c.SlowLog.Threshold },
+		"how long a statement takes at least that is written there")),
+	live(field("slow_log.text", "digest", oneOf("digest", "full"),
+		func(c *Config) *string { return &c.SlowLog.Text },
+		"what is written of a statement: digest, with ? for every value, or full, with the values that clients send")),
+
 	live(field("shutdown.delay", "0s", duration(0),
 		func(c *Config) *time.Duration { return &c.Shutdown.Delay },
 		"how long clients are still admitted after the first SIGTERM or SIGINT, while /readyz says no already")),

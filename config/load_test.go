@@ -110,7 +110,7 @@ func TestEverySource(t *testing.T) {
 		"admin.address": "none", "admin.hosts": "proxy.example,other", "admin.pprof": "true", "admin.token_file": token,
 		"trial.dir": "/var/lib/tmpproxy", "trial.name": "autumn", "trial.arms": "native,fast=innodb/auto*2", "trial.assignment": "user", "trial.guardrail": "0.5",
 		"log.level": "warn", "log.format": "console", "shutdown.grace": "0s",
-		"shutdown.delay": "3s", "shutdown.quitquitquit": "true", "shutdown.exit_zero": "true", "shutdown.finish": "2s", "listen.reuseport": "true", "reload.watch": "0s",
+		"shutdown.delay": "3s", "shutdown.quitquitquit": "true", "shutdown.exit_zero": "true", "slow_log.file": "/var/log/slow", "slow_log.threshold": "2ms", "slow_log.text": "full", "shutdown.finish": "2s", "listen.reuseport": "true", "reload.watch": "0s",
 	}
 	args, variables := []string(nil), map[string]string{}
 	for _, k := range Keys() {

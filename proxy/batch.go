@@ -64,6 +64,7 @@ func (c *conversation) nextOfBatch(now int64, out *output) {
 	c.examined = len(c.cmd) - wire.HeaderSize
 	c.began = now
 	c.event = session.Event{Kind: session.EventQuery, Now: now, Policy: c.policy(now), Whole: true, Statement: rewrite.Classify(text, c.mode())}
+	c.slowBegin(&c.event, text)
 	c.judge(now, out)
 }
 

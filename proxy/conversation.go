@@ -113,6 +113,7 @@ type conversation struct {
 	shape    string          // of the table that the client's command concerns
 	ourShape string          // of the table that our statement concerns
 	tap      tap             // for recordings
+	slow     *slow           // for the slow log; nil when there is nothing to keep
 	began    int64           // when the present command was taken up
 	asked    int64           // when the present statement of ours was sent
 	last     uint32          // MariaDB: the id of the last prepared statement; session.NoHandle: none; 0: not known
@@ -376,6 +377,7 @@ func (c *conversation) complete(now int64, out *output) {
 		switch c.command {
 		case wire.ComStmtPrepare:
 			c.last = r.StatementID
+			c.slowKnow(r.StatementID)
 		case wire.ComSetOption:
 			c.multi = c.wantsMulti
 		}
@@ -588,6 +590,7 @@ func (c *conversation) over(now int64, out *output) {
 		}
 		c.part.Statement(took, c.failed)
 	}
+	c.slowEnd(now)
 	c.local, c.failed = false, false
 	c.cmd, c.held, c.create = nil, nil, nil
 	c.event = session.Event{}

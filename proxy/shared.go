@@ -17,6 +17,7 @@ type shared struct {
 	ledger   *ledger
 	observed *observed
 	recorder atomic.Pointer[Recorder] // nil: none
+	slow     atomic.Pointer[slowLog]  // likewise
 	metrics  *metrics
 }
 

@@ -85,10 +85,16 @@ func (s *service) apply() (applied, waiting []string, err error) {
 	if err != nil {
 		return nil, nil, err
 	}
+	slow, err := s.slow.open(next)
+	if err != nil {
+		return nil, nil, err
+	}
 	if err := s.records.configure(next); err != nil {
+		s.slow.drop(slow)
 		return nil, nil, err
 	}
 	s.relay.SetBackends(next.Backend.Addresses)
+	s.slow.put(next, slow)
 	s.control.configure(policy, next.Rewrite.Strategy)
 	if s.admin != nil {
 		s.admin.SetToken(token)

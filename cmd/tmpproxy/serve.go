@@ -95,6 +95,7 @@ type service struct {
 	control *control
 	trials  *trial.Trials
 	records *recordings
+	slow    *slowLogs     // used with mu held
 	admin   *admin.Server // nil when there is none
 
 	sharesAdmin bool // its address, with the process that takes over
@@ -156,12 +157,14 @@ func newService(c *config.Config, log *zap.Logger, level zap.AtomicLevel, inheri
 	}
 	s := &service{log: log, level: level, started: c, running: c, relay: server, quit: make(chan struct{}, 1), control: newControl(log, server, policy, c.Rewrite.Strategy)}
 	s.records = &recordings{log: log, server: server}
+	s.slow = &slowLogs{log: log, server: server}
 	began := time.Now()
 	registry := newRegistry()
 	s.reloads = newReloadMetrics(registry, began)
 	s.watch.accept(c)
 	registry.MustRegister(server.Collectors()...)
 	registry.MustRegister(s.records.collectors()...)
+	registry.MustRegister(s.slow.collectors()...)
 
 	if err := server.Listen(); err != nil {
 		return nil, err
@@ -236,9 +239,14 @@ func newService(c *config.Config, log *zap.Logger, level zap.AtomicLevel, inheri
 		}
 		adminAddress = s.admin.Addr().String()
 	}
+	slow, err := s.slow.open(c)
+	if err != nil {
+		return nil, err
+	}
 	if err := s.records.configure(c); err != nil {
 		return nil, err
 	}
+	s.slow.put(c, slow)
 	for _, warning := range c.Warnings() {
 		log.Warn(warning)
 	}
@@ -301,6 +309,9 @@ func (s *service) run(signals <-chan os.Signal) error {
 		select {
 		case err := <-ended:
 			s.records.close()
+			s.mu.Lock()
+			s.slow.close()
+			s.mu.Unlock()
 			if s.admin != nil {
 				ctx, cancel := context.WithTimeout(context.Background(), adminFarewell)
 				defer cancel()

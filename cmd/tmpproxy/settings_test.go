@@ -82,6 +82,11 @@ type noRecorder struct{}
 
 func (noRecorder) SetRecorder(proxy.Recorder) {}
 
+// noSlowLog takes no slow log.
+type noSlowLog struct{}
+
+func (noSlowLog) SetSlowLog(proxy.SlowLog, time.Duration) {}
+
 // TestWords compares the words that the configuration admits with those that are understood here.
 func TestWords(t *testing.T) {
 	for key, words := range map[string][]string{
@@ -201,7 +206,7 @@ func TestApply(t *testing.T) {
 	var next *config.Config
 	var fault error
 	start := configured(t)
-	s := service{level: zap.NewAtomicLevel(), started: start, running: start, relay: &taken, records: &recordings{log: zap.NewNop(), server: noRecorder{}},
+	s := service{level: zap.NewAtomicLevel(), started: start, running: start, relay: &taken, records: &recordings{log: zap.NewNop(), server: noRecorder{}}, slow: &slowLogs{server: noSlowLog{}},
 		control: newControl(zap.NewNop(), &taken, &session.Policy{}, "innodb"), load: func() (*config.Config, error) { return next, fault }}
 	trials, err := trial.New(zap.NewNop(), trial.Options{Changed: func(running bool) { s.enforce(running) }})
 	if err != nil {

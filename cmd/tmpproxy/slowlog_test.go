@@ -1,0 +1,82 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// holds waits until a file holds a text.
+func holds(t *testing.T, file, want string) string {
+	t.Helper()
+	for end := time.Now().Add(patience); ; time.Sleep(time.Millisecond) {
+		text, err := os.ReadFile(file)
+		if err == nil && strings.Contains(string(text), want) {
+			return string(text)
+		}
+		if time.Now().After(end) {
+			t.Fatalf("%s lacks %q: %s, %v", file, want, text, err)
+		}
+	}
+}
+
+// TestServeSlowLog rotates the slow log, changes what is written by reloads, and looks for values where none should be.
+func TestServeSlowLog(t *testing.T) {
+	dir := t.TempDir()
+	file, log := filepath.Join(dir, "proxy.yaml"), filepath.Join(dir, "slow.log")
+	writeFile(t, file, "slow_log: {file: "+log+", threshold: 0s}\n")
+	s := serve(t, nil, "--config", file, "--backend.address="+startBackend(t).address())
+	c := connect(t, "tcp", s.listen[0])
+	c.query("SELECT 'a-value-of-somebody'")
+	text := holds(t, log, "SELECT ?;\n")
+	if strings.Contains(text, "a-value-of-somebody") {
+		t.Errorf("a value is in the digest:\n%s", text)
+	}
+	if !strings.Contains(text, "# User@Host: somebody[somebody] @  [127.0.0.1]  Id:     7\n") {
+		t.Errorf("no user:\n%s", text)
+	}
+
+	// As logrotate does it.
+	if err := os.Rename(log, log+".1"); err != nil {
+		t.Fatal(err)
+	}
+	s.signal(syscall.SIGHUP)
+	s.await("settings reloaded")
+	c.query("DO 1")
+	holds(t, log, "DO ?;\n")
+
+	writeFile(t, file, "slow_log: {file: "+log+", threshold: 0s, text: full}\n")
+	s.signal(syscall.SIGHUP)
+	s.await("settings reloaded")
+	c.query("SELECT 'a-value-of-somebody'")
+	c.query("SET PASSWORD = 'a-password'")
+	if text := holds(t, log, "SET PASSWORD = ?;\n"); !strings.Contains(text, "SELECT 'a-value-of-somebody';\n") {
+		t.Errorf("not in full:\n%s", text)
+	}
+
+	// What cannot be opened changes nothing.
+	writeFile(t, file, "slow_log: {file: "+filepath.Join(dir, "none", "slow.log")+", threshold: 1h}\nrewrite: {max_parked: 3}\n")
+	s.signal(syscall.SIGHUP)
+	s.await("settings not reloaded: the old ones stay in force")
+	if got := s.configuration().setting("rewrite.max_parked"); got.Value != 64.0 {
+		t.Errorf("half of it was put into force: %+v", got)
+	}
+	c.query("DO 1, 2")
+	holds(t, log, "DO 1, 2;\n")
+	if _, metrics := s.get("/metrics"); !strings.Contains(metrics, "\ntmpproxy_slow_statements_total 5\n") || !strings.Contains(metrics, `tmpproxy_slow_log_dropped_total{reason="queue"} 0`) {
+		t.Error("metrics do not say so")
+	}
+
+	writeFile(t, file, "rewrite: {max_parked: 3}\n")
+	s.signal(syscall.SIGHUP)
+	s.await("settings reloaded")
+	c.query("DO 1, 2, 3")
+	s.signal(syscall.SIGTERM)
+	s.exit()
+	if text := holds(t, log, "DO 1, 2;\n"); strings.Contains(text, "DO 1, 2, 3") {
+		t.Errorf("it is written still:\n%s", text)
+	}
+}
