@@ -59,7 +59,7 @@ type tap struct {
 	commands  bool // there was one
 	taken     bool // the present command is being recorded
 	code      uint16
-	params    int
+	params    uint16
 	id        uint32
 }
 
@@ -101,7 +101,7 @@ func (c *conversation) recordMore(b []byte) {
 // recordReply notes what the present command was answered with.
 func (c *conversation) recordReply(o *session.Outcome, params uint16) {
 	if t := &c.tap; t.taken {
-		t.code, t.id, t.params = 0, o.Handle, int(params)
+		t.code, t.id, t.params = 0, o.Handle, params
 		if o.Kind == session.OutcomeErr {
 			t.code = o.Code
 		}
@@ -112,7 +112,7 @@ func (c *conversation) recordReply(o *session.Outcome, params uint16) {
 func (c *conversation) recorded() {
 	if t := &c.tap; t.taken {
 		t.taken = false
-		t.recording.Done(t.code, t.id, t.params)
+		t.recording.Done(t.code, t.id, int(t.params))
 	}
 }
 
