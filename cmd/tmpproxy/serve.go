@@ -49,6 +49,9 @@ running are named in the log and wait for the next start.`,
 			return err
 		}
 		level := zap.NewAtomicLevelAt(levelOf(c.Log.Level))
+		if err := keepPrivate(); err != nil {
+			return err
+		}
 		log := newLogger(command.ErrOrStderr(), c.Log.Format, level)
 		defer log.Sync() // standard error needs none, a file does
 		if os.Getenv("GOGC") == "" {

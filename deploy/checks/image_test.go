@@ -89,6 +89,14 @@ func TestImage(t *testing.T) {
 			}
 		}
 	}
+	// What only root may read is nobody else's, of the same user or not: the kernel writes no core file of it either.
+	environ, err := os.Stat(fmt.Sprintf("/proc/%d/environ", command.Process.Pid))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if owner := environ.Sys().(*syscall.Stat_t).Uid; owner != 0 {
+		t.Errorf("the process can be dumped: its environment is user %d's", owner)
+	}
 	if err := command.Process.Signal(syscall.SIGTERM); err != nil {
 		t.Fatal(err)
 	}
