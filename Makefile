@@ -21,7 +21,7 @@
 
 SHELL := /bin/bash
 GO ?= go
-SERVERS := mysql mariadb mariadb-11.8 mariadb-10.5
+SERVERS := mysql mariadb mariadb-11.8 mariadb-10.5 galera
 PEERS := haproxy mysqlrouter
 # Interpreters with their drivers; a browser for the dashboard.
 CLIENTS := drivers chromium

@@ -19,9 +19,9 @@ import (
 // connections. One that is down must greet before it is up again: that connection is kept for the next client.
 func (bs *backends) check(ctx context.Context, b *backend) {
 	options := &bs.server.options
-	look := func(ctx context.Context) (known bool, err error) {
+	look := func(ctx context.Context) error {
 		if bs.isDown(b) {
-			return true, bs.server.greeted(ctx, b)
+			return bs.server.greeted(ctx, b)
 		}
 		return knock(ctx, b.address)
 	}
@@ -30,19 +30,21 @@ func (bs *backends) check(ctx context.Context, b *backend) {
 		own.Address = b.address
 		p := &pulse{monitor: &own}
 		defer p.close()
-		look = func(ctx context.Context) (bool, error) { return true, p.check(ctx) }
+		look = p.check
 	}
 	tick := time.NewTicker(options.Check.Interval)
 	defer tick.Stop()
 	for {
-		within, cancel := context.WithTimeout(ctx, options.Check.Timeout)
-		known, err := look(within)
-		cancel()
-		if ctx.Err() != nil {
-			return
-		}
-		if known && !ours(err) {
-			bs.note(b, err, true)
+		if bs.watched(b) || bs.isDown(b) {
+			within, cancel := context.WithTimeout(ctx, options.Check.Timeout)
+			err := look(within)
+			cancel()
+			if ctx.Err() != nil {
+				return
+			}
+			if !ours(err) {
+				bs.note(b, err, true)
+			}
 		}
 		select {
 		case <-ctx.Done():
@@ -50,6 +52,12 @@ func (bs *backends) check(ctx context.Context, b *backend) {
 		case <-tick.C:
 		}
 	}
+}
+
+// watched says whether checks can tell of a backend that is up.
+func (bs *backends) watched(b *backend) bool {
+	m := bs.server.options.Monitor
+	return m != nil && m.User != "" || canKnock(b.address)
 }
 
 // pulse is a connection of the monitor account's that is kept for checks.

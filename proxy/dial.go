@@ -105,6 +105,10 @@ func (s *Server) Ready(ctx context.Context) error {
 			all = append(all, fmt.Errorf("reach backend: %s is down", b.address))
 			continue
 		}
+		if len(order) > 1 && s.backends.watched(b) && b.lastContact.Load() == 0 {
+			all = append(all, fmt.Errorf("reach backend: %s is not checked yet", b.address))
+			continue
+		}
 		contact, failure := b.lastContact.Load(), b.lastFailure.Load()
 		if contact > failure && (s.active.Load() > s.handshakes.Load() || monotonic()-contact < int64(readyFor)) {
 			return nil

@@ -2,6 +2,11 @@
 
 package proxy
 
-import "context"
+import (
+	"context"
+	"errors"
+)
 
-func knock(context.Context, string) (known bool, err error) { return false, nil }
+func canKnock(string) bool { return false }
+
+func knock(context.Context, string) error { return errors.ErrUnsupported }

@@ -78,12 +78,13 @@ type Server struct {
 	Socket  string // unix socket; empty for a server of the user's own
 	Dir     string // temporary directory of the server; empty for a server of the user's own
 
-	args     []string
-	data     string
-	user     string // for a server of the user's own; root otherwise
-	password string
-	db       *sql.DB
-	root     string // obtained program tree
+	args        []string
+	data        string
+	user        string // for a server of the user's own; root otherwise
+	password    string
+	db          *sql.DB
+	root        string   // obtained program tree
+	environment []string // beside the tests' own
 
 	mu      sync.Mutex
 	process *exec.Cmd
@@ -187,6 +188,7 @@ func (s *Server) launch(ctx context.Context) error {
 	defer log.Close()
 	process := exec.Command(filepath.Join(s.root, "bin", s.Kind.program()), append(args, s.args...)...)
 	process.Stdout, process.Stderr = log, log
+	process.Env = append(os.Environ(), s.environment...)
 	process.SysProcAttr = ChildAttributes()
 	if err := process.Start(); err != nil {
 		return err
