@@ -23,7 +23,7 @@ func (bs *backends) check(ctx context.Context, b *backend) {
 		if bs.isDown(b) {
 			return bs.server.greeted(ctx, b)
 		}
-		return knock(ctx, b.address)
+		return bs.server.knock(ctx, b.address)
 	}
 	if m := options.Monitor; m != nil && m.User != "" {
 		own := *m

@@ -106,6 +106,7 @@ type Server struct {
 
 	newConversation func() *conversation
 	newDouble       func() double // tests
+	knock           func(ctx context.Context, address string) error
 
 	maxSessions   int
 	maxHandshakes int
@@ -167,6 +168,7 @@ func NewServer(log *zap.Logger, o Options) (*Server, error) {
 		policy = &session.Policy{Strategy: session.StrategyNative}
 	}
 	s.shared = newShared(policy, s.journal)
+	s.knock = knock
 	s.backends.server = s
 	s.backends.set(o.Backends)
 	s.newConversation = func() *conversation { return newConversation(s.shared) }
