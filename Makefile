@@ -9,7 +9,7 @@
 # make sequences  made-up sequences of statements, directly and through the proxy, the same each time: SEQUENCES (5000) for each
 #               STRATEGY and SERVER of make fuzz
 # make fuzz     made-up sequences of statements, directly and through the proxy, until DURATION (60s) is over for each
-#               STRATEGY (native,keep,innodb) and SERVER (mysql,mariadb; also mysql-nobinlog, mariadb-binlog, mariadb-11.8, mariadb-10.5)
+#               STRATEGY (native,keep,innodb,observe) and SERVER (mysql,mariadb; also mysql-nobinlog, mariadb-binlog, mariadb-11.8, mariadb-10.5)
 # make deb      the Debian package, in dist/; VERSION=1.2.3 (what git describes otherwise)
 # make image    the container image tmpproxy, by docker, podman or buildah (IMAGE_BUILDER="docker build")
 # make deploy-check  what lies in deploy/ is looked at by the programs that will read it: the package is installed into a folder,
@@ -25,7 +25,7 @@ SERVERS := mysql mariadb mariadb-11.8 mariadb-10.5 galera
 PEERS := haproxy mysqlrouter
 # Interpreters with their drivers; a browser for the dashboard.
 CLIENTS := drivers chromium
-FUZZ_STRATEGIES := native,keep,innodb
+FUZZ_STRATEGIES := native,keep,innodb,observe
 FUZZ_SERVERS := mysql,mariadb
 SEQUENCES ?= 5000
 VERSION ?= $(or $(shell git describe --tags --match 'v[0-9]*' 2>/dev/null | sed 's/^v//; s/-/+/g'),0+$(or $(shell git log -1 --format=%cd.%h --date=format:%Y%m%d 2>/dev/null),unknown))

@@ -261,6 +261,48 @@ func TestTrialGuardrail(t *testing.T) {
 	}
 }
 
+// An arm whose cycles take longer is stopped: InnoDB gives the row that sleeps first, MEMORY last.
+func TestTrialGuardrailOnTime(t *testing.T) {
+	s := shared(t, server.MySQL)
+	database(t, s, "slowed")
+	p := startProxy(t, s.Address, "TMPPROXY_REWRITE_STRATEGY=keep", "TMPPROXY_TRIAL_ARMS=native,innodb,keep")
+	cycle := func(c *rawclient.Conn) time.Duration {
+		t.Helper()
+		must(t, c, "CREATE TEMPORARY TABLE t (a INT PRIMARY KEY) ENGINE=MEMORY")
+		must(t, c, "INSERT INTO t VALUES (2), (1)")
+		begin := time.Now()
+		must(t, c, "SELECT SLEEP(IF(a = 1, 0.1, 0)) FROM t LIMIT 1")
+		took := time.Since(begin)
+		must(t, c, "DROP TEMPORARY TABLE t")
+		return took
+	}
+	for trialReport(t, p).Arms[1].StoppedReason == "" {
+		c := connect(t, configure(s, p.Address, "slowed"))
+		for range 2 {
+			cycle(c)
+		}
+		if err := c.Quit(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	r := trialReport(t, p)
+	t.Logf("after %d, %d and %d sessions", r.Arms[0].Sessions, r.Arms[1].Sessions, r.Arms[2].Sessions)
+	if reason := r.Arms[1].StoppedReason; r.Arms[1].Name != "innodb" || !strings.Contains(reason, "more time than native's") || r.State != trial.StateRunning {
+		t.Errorf("%s was stopped: %s; the trial is %s", r.Arms[1].Name, reason, r.State)
+	}
+	for range 12 { // whatever arm they are in
+		c := connect(t, configure(s, p.Address, "slowed"))
+		must(t, c, "CREATE TEMPORARY TABLE t (a INT PRIMARY KEY) ENGINE=MEMORY")
+		row, err := rawclient.TextRow(must(t, c, "SHOW CREATE TABLE t").Results[0].Rows[0])
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !strings.Contains(string(row[1]), "ENGINE=MEMORY") {
+			t.Errorf("a session gets %s", row[1])
+		}
+	}
+}
+
 // The switch to native goes before a trial, with the next cycle of every session, and nothing is measured meanwhile (P7).
 func TestTrialUnderNative(t *testing.T) {
 	eachKind(t, func(t *testing.T, kind server.Kind) {

@@ -53,6 +53,7 @@ type Report struct {
 	Shapes     []ShapeReport `json:"shapes"`  // the most cycles first
 	Overall    ShapeReport   `json:"overall"` // all shapes together; its Shape is ""
 	History    []Point       `json:"history"` // of the overall verdicts
+	Note       string        `json:"note,omitempty"`
 }
 
 // ArmReport is an arm as a whole.

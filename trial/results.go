@@ -22,6 +22,8 @@ type Results struct {
 	Overall *ShapeResults   `json:"overall"`
 	Shapes  []*ShapeResults `json:"shapes"` // in the order of their first cycle
 	History []Point         `json:"history"`
+
+	note string // see Report.Note
 }
 
 // ArmResults are the sums of an arm.
@@ -155,6 +157,9 @@ func (r *Results) Merge(o *Results) error {
 		}
 	}
 	r.History = nil // each replica's is about its own sessions
+	if !sum {
+		r.note = fmt.Sprintf("verdicts are those of the proxy that has seen the most %ss of the shape, since one that two proxies have seen cannot be told from two", r.Spec.Assignment)
+	}
 	return nil
 }
 
@@ -208,7 +213,7 @@ func (r *Results) Report() *Report {
 	control := r.Spec.control()
 	p := &Report{
 		Name: r.Spec.Name, State: r.State, Started: &r.Started, Stopped: r.Stopped, Assignment: r.Spec.Assignment, Guardrail: r.Spec.Guardrail,
-		Control: r.Spec.Arms[control].Name, Overall: r.shape(r.Overall), Shapes: []ShapeReport{}, History: append([]Point{}, r.History...),
+		Control: r.Spec.Arms[control].Name, Overall: r.shape(r.Overall), Shapes: []ShapeReport{}, History: append([]Point{}, r.History...), Note: r.note,
 	}
 	for i, a := range r.Arms {
 		s := r.Spec.Arms[i]

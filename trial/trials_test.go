@@ -504,6 +504,8 @@ func TestMergeOfUsers(t *testing.T) {
 	}
 	if r := sum.Report(); r.Overall.Verdicts[0].Sessions != 20 || r.Overall.cycles() != 30*40 {
 		t.Errorf("%d observations, %d cycles", r.Overall.Verdicts[0].Sessions, r.Overall.cycles())
+	} else if !strings.Contains(r.Note, "has seen the most users") || parts[0].Results().Report().Note != "" {
+		t.Errorf("the note is %q, without a sum %q", r.Note, parts[0].Results().Report().Note)
 	}
 }
 

@@ -50,7 +50,7 @@ func startArms(log *zap.Logger, backend string, names, further []string) (*arms,
 
 // knownAs is the strategy under which an arm's differences are listed. What auto chooses may be any.
 func knownAs(name string) string {
-	if name == "auto" || name == "preserve" {
+	if name == "auto" {
 		return "innodb"
 	}
 	return name

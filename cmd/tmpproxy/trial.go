@@ -201,6 +201,9 @@ func printStatus(out io.Writer, r *trial.Report) error {
 	if r.Overridden {
 		fmt.Fprintln(out, "native is in force for all sessions: none is measured")
 	}
+	if r.Note != "" {
+		fmt.Fprintln(out, r.Note)
+	}
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight)
 	fmt.Fprint(w, "arm\tweight\tsessions\tcycles\tstatements\tmedian\tp99\terrors\t\n")
 	for _, a := range r.Arms {

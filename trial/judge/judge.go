@@ -228,7 +228,7 @@ func (j *Judge) state(direct, proxied []string) []compare.Difference {
 		return nil
 	}
 	s := j.side(&compare.Step{Conn: "a"})
-	if s.rolledBack || s.partial || s.gaps {
+	if s.rolledBack && j.strategy != preserve || s.partial || s.gaps {
 		j.known["rollback-rows"]++
 		return nil
 	}

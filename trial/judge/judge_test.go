@@ -212,6 +212,9 @@ func TestCompare(t *testing.T) {
 		{"mysql", "keep", "pending-state", []exchange{same("EXECUTE s", refuses(1051, "no")), same("EXPLAIN nosuch", refuses(1064, "no")), {"DROP TABLE t1", told("\x01\b\alab2_01"), told("")}}},
 		{"mysql", "keep", "", []exchange{same("EXECUTE s", ok(2, 0)), {"DROP TABLE t1", told("\x01\b\alab2_01"), told("")}}},
 		{"mysql", "innodb", "rollback-rows", []exchange{same("ROLLBACK", ok(2, 1)), {"SELECT * FROM t1 ORDER BY a", selects("1"), selects()}}},
+		{"mysql", "preserve", "", []exchange{same("ROLLBACK", ok(2, 1)), {"SELECT * FROM t1 ORDER BY a", selects("1"), selects()}}},
+		{"mysql", "preserve", "rollback-preserved", []exchange{{"ROLLBACK", ok(2, 1), ok(2, 0)}}},
+		{"mysql", "preserve", "row-order", []exchange{{"SELECT * FROM t1", selects("1", "2"), selects("2", "1")}}},
 		{"mysql", "innodb", "", []exchange{same("ROLLBACK", ok(2, 0)), {"SELECT * FROM t1 ORDER BY a", selects("1"), selects()}}},
 		{"mysql", "innodb", "statement-atomicity", []exchange{{"INSERT INTO t1 VALUES (1), (2)", ok(2, 1), refuses(1264, "no")}}},
 		{"mysql", "innodb", "", []exchange{{"INSERT INTO t1 VALUES (1)", ok(2, 1), refuses(1264, "no")}}},
@@ -260,6 +263,10 @@ func TestCompare(t *testing.T) {
 func TestCompareEnds(t *testing.T) {
 	v := judged("mysql", "innodb", []exchange{{"ROLLBACK", ok(2, 1), ok(2, 0)}, {"SELECT * FROM t1", selects("1"), selects()}})
 	if v.Compared != 1 || len(v.Unexplained) > 0 {
+		t.Errorf("%+v", v)
+	}
+	v = judged("mysql", "preserve", []exchange{{"ROLLBACK", ok(2, 1), ok(2, 0)}, {"SELECT * FROM t1", selects("1"), selects()}})
+	if v.Compared != 2 || len(v.Unexplained) == 0 {
 		t.Errorf("%+v", v)
 	}
 	v = judged("mysql", "keep", []exchange{{"ROLLBACK", ok(2, 1), ok(2, 0)}, {"SELECT * FROM t1", selects("1"), selects()}})

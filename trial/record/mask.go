@@ -20,7 +20,53 @@ import (
 // 0 and 1, the numbers of a LIMIT, of an ORDER BY and of column types stay.
 //
 // Words that stand in text and in names alike cannot be told apart once they are masked; order, sums and patterns are lost.
-type Masker struct{ key [sha256.Size]byte }
+//
+// It is used by one goroutine at a time: it learns which user variables hold statements, see learn.
+type Masker struct {
+	key [sha256.Size]byte
+	sql map[string]bool // user variables that were prepared, in lower case
+}
+
+// maxVariables bounds what is learnt.
+const maxVariables = 1000
+
+// learn notes the user variable of a PREPARE .. FROM @name or EXECUTE IMMEDIATE @name that token i begins. A text that is assigned to it from
+// then on, and begins as a statement does, is masked as a statement. (To judge by the text alone would let a value through that begins with
+// such a word.)
+func (m *Masker) learn(s []byte, list []token, i int) {
+	at := func(i int) string {
+		if i < len(list) {
+			return string(bytes.ToUpper(s[list[i].start:min(list[i].end, list[i].start+64)]))
+		}
+		return ""
+	}
+	switch at(i) {
+	case "PREPARE":
+		if i += 2; at(i) != "FROM" {
+			return
+		}
+	case "EXECUTE":
+		if i++; at(i) != "IMMEDIATE" {
+			return
+		}
+	default:
+		return
+	}
+	if at(i+1) == "@" && at(i+2) != "" && len(m.sql) < maxVariables {
+		if m.sql == nil {
+			m.sql = map[string]bool{}
+		}
+		m.sql[variable(s, list[i+2])] = true
+	}
+}
+
+// variable is the name of the user variable whose token this is, as it is compared.
+func variable(s []byte, t token) string {
+	return string(bytes.ToLower(bytes.Trim(s[t.start:t.end], "`'\"")))
+}
+
+// statementText matches texts that begin as statements do that can be prepared.
+var statementText = regexp.MustCompile(`(?i)^.\s*\(*\s*(select|insert|update|delete|replace|create|drop|alter|truncate|set|call|with|do|show|load|lock|analyze|rename|table|values)\b`)
 
 // NewMasker returns one with a random key, which is kept nowhere else: what it has masked cannot be undone.
 func NewMasker() *Masker {
@@ -61,6 +107,9 @@ func (m *Masker) Statement(s []byte, l Lexical) []byte {
 	list := tokens(s, l)
 	out := make([]byte, 0, len(s)+16)
 	done := 0
+	for i := range list {
+		m.learn(s, list, i)
+	}
 	r := rules{s: s, begin: true}
 	for i, t := range list {
 		out = append(out, s[done:t.start]...)
@@ -72,7 +121,7 @@ func (m *Masker) Statement(s []byte, l Lexical) []byte {
 			out = append(out, harmless(piece)...)
 		case !masked:
 			out = append(out, piece...)
-		case t.kind == text && r.prepares:
+		case t.kind == text && (r.prepares || r.user && m.sql[r.variable]) && statementText.Match(piece):
 			out = m.prepared(out, piece, l)
 		case t.kind == text:
 			out = m.literal(out, piece, !l.NoBackslashEscapes)
@@ -106,6 +155,7 @@ type rules struct {
 	verb     string // of the present statement
 	data     bool   // of a definition: the rows it is filled with have begun
 	user     bool   // of SET: the present assignment is to a user variable
+	variable string // its name
 	target   bool   // of SET: the next token begins an assignment
 	keep     int    // numbers follow that stay: 1 LIMIT, 2 BY
 	depth    int
@@ -129,13 +179,14 @@ func (r *rules) next(list []token, i int) bool {
 	}
 	if r.begin && piece != "(" {
 		*r = rules{s: r.s, verb: piece, target: piece == "SET", last: piece}
-		r.prepares = piece == "PREPARE"
+		r.prepares = piece == "PREPARE" || piece == "EXECUTE" && i+1 < len(list) && bytes.EqualFold(r.s[list[i+1].start:list[i+1].end], []byte("IMMEDIATE"))
 		return false
 	}
 	if t.kind == word || t.kind == name {
 		if r.target {
 			r.target = false
 			r.user = last == "@" && (i < 2 || r.s[list[i-2].start] != '@')
+			r.variable = variable(r.s, t)
 		}
 		switch piece {
 		case "SELECT", "VALUES", "VALUE":
@@ -148,6 +199,8 @@ func (r *rules) next(list []token, i int) bool {
 			return false
 		case "ASC", "DESC", "WITH":
 			return false
+		case "USING":
+			r.prepares = false
 		}
 		if t.kind == word {
 			r.keep = 0
