@@ -109,7 +109,8 @@ func (m *Machine) planPrepare(ev *Event) {
 		return
 	}
 	m.planPreparing(handle{statement: ev.Statement, text: bytes.Clone(ev.Text)}, ev)
-	f.reads = false
+	// What a function has touched can restore nothing but a plain outcome.
+	f.reads = f.exposes && m.owed != owedNothing && (m.owed != owedPlain || m.lingering && !m.rowCounted)
 }
 
 // planNamedPrepare plans a PREPARE; false: it is not understood.

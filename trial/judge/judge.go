@@ -384,7 +384,7 @@ func (s *side) finish(direct, proxied *Exchange) {
 	reads := readsDiagnostics.MatchString(s.text)
 	switch {
 	case reads:
-		differs := s.warned || s.kept || s.mixed || s.prepared && strings.Contains(s.text, "ROW_COUNT")
+		differs := s.warned || s.mayBeWiped() || s.mixed || s.prepared && strings.Contains(s.text, "ROW_COUNT")
 		s.copied = s.copied || differs && copiesDiagnostics.MatchString(s.text)
 	case direct.Step.Verb == fieldList && !s.mariadb:
 		s.kept = true

@@ -181,6 +181,8 @@ func TestCompare(t *testing.T) {
 		{"mariadb", "keep", "row-count", []exchange{same("@prepare s SELECT * FROM t1", ok(2, 0)), {"SELECT ROW_COUNT()", selects("-1"), selects("0")}}},
 		{"mariadb", "keep", "", []exchange{same("@prepare s SELECT * FROM t1", ok(2, 0)), same("SELECT 1", selects("1")), {"SELECT ROW_COUNT()", selects("-1"), selects("0")}}},
 		{"mysql", "keep", "copied-warnings", []exchange{same("@prepare s SELECT * FROM t1", ok(2, 0)), same("GET DIAGNOSTICS @r = ROW_COUNT", ok(2, 0)), {"SELECT @r", selects("-1"), selects("0")}}},
+		{"mariadb", "keep", "copied-warnings", []exchange{same("SET TRANSACTION READ ONLY; GET DIAGNOSTICS @n = NUMBER", ok(2, 0)), {"SELECT @n", selects("1"), selects("0")}}},
+		{"mysql", "keep", "", []exchange{same("SET TRANSACTION READ ONLY; GET DIAGNOSTICS @n = NUMBER", ok(2, 0)), {"SELECT @n", selects("1"), selects("0")}}},
 		{"mariadb", "keep", "row-count", []exchange{same("PREPARE s FROM 'SELECT ROW_COUNT()'", ok(2, 0)), {"EXECUTE s", selects("-1"), selects("0")}}},
 		{"mariadb", "keep", "", []exchange{same("PREPARE s FROM 'SELECT 1'", ok(2, 0)), {"EXECUTE s", selects("-1"), selects("0")}}},
 		{"mariadb", "keep", "row-format", []exchange{same("LOAD DATA LOCAL INFILE 'x' INTO TABLE t1", ok(2, 0)), {"DELETE FROM t2", ok(2, 0), ok(0x22, 0)}}},
