@@ -23,6 +23,7 @@ var arrows = map[string][]string{
 	"admin":   nil,
 	"config":  nil,
 	"slowlog": {"rewrite", "trial/record"},
+	"tracing": {"rewrite", "trial/record"},
 	"trial":   {"session"},
 	// What the program and its tests have in common: the benchmark starts servers, replay and check --compare read every byte.
 	"testbed/rawclient": nil,
@@ -34,7 +35,7 @@ var arrows = map[string][]string{
 	"trial/record":      {"rewrite", "wire"},
 	"trial/conform":     {"testbed/rawclient", "trial/compare", "trial/record"},
 	"trial/replay":      {"rewrite", "testbed/rawclient", "trial/compare", "trial/judge", "trial/record"},
-	"cmd/tmpproxy":      {"testbed/rawclient", "trial/compare", "admin", "advice", "bench", "config", "proxy", "rewrite", "session", "slowlog", "trial", "trial/conform", "trial/record", "trial/replay", "wire"},
+	"cmd/tmpproxy":      {"testbed/rawclient", "trial/compare", "admin", "advice", "bench", "config", "proxy", "rewrite", "session", "slowlog", "tracing", "trial", "trial/conform", "trial/record", "trial/replay", "wire"},
 }
 
 // pure are packages that neither do I/O nor know the time, and neither log nor count: what they decide can be tested without

@@ -60,10 +60,10 @@ func metricsOfOurs(t *testing.T) []metric {
 		metric{"tmpproxy_build_info", []string{"go", "version"}}, metric{"tmpproxy_config_reloads_total", []string{"result"}},
 		metric{name: "tmpproxy_config_last_reload_successful"}, metric{name: "tmpproxy_config_last_reload_success_timestamp_seconds"})
 	for _, name := range []string{"tmpproxy_recording", "tmpproxy_recorded_sessions_total", "tmpproxy_recorded_records_total",
-		"tmpproxy_recorded_bytes_total", "tmpproxy_slow_statements_total"} {
+		"tmpproxy_recorded_bytes_total", "tmpproxy_slow_statements_total", "tmpproxy_spans_total"} {
 		found = append(found, metric{name: name})
 	}
-	found = append(found, metric{"tmpproxy_slow_log_dropped_total", []string{"reason"}})
+	found = append(found, metric{"tmpproxy_slow_log_dropped_total", []string{"reason"}}, metric{"tmpproxy_spans_dropped_total", []string{"reason"}})
 	return append(found, metric{"tmpproxy_recordings_dropped_total", []string{"reason"}})
 }
 

@@ -92,6 +92,11 @@ type Config struct {
 		Threshold time.Duration
 		Text      string // digest or full
 	}
+	Tracing struct {
+		Endpoint  string // "" when there is none
+		Threshold time.Duration
+		Share     int // percent of the statements that are faster
+	}
 	Shutdown struct {
 		Delay        time.Duration
 		Finish       time.Duration

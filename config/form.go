@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"net/url"
 	"strconv"
 	"strings"
 	"time"
@@ -187,6 +188,18 @@ var listenAddress = scalar("address", func(s string) (string, error) { return s,
 
 // dialAddress is what is connected to.
 var dialAddress = scalar("address", func(s string) (string, error) { return s, checkAddress(s, false) })
+
+// collector is where something is sent by HTTP; "" for nowhere. Secrets in it would be shown.
+var collector = scalar("URL", func(s string) (string, error) {
+	if s == "" {
+		return "", nil
+	}
+	u, err := url.Parse(s)
+	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.User != nil {
+		return "", errors.New("is not a URL such as http://127.0.0.1:4318/v1/traces, without user and password")
+	}
+	return s, nil
+})
 
 // optional makes a form whose word none means "".
 func optional(f form[string]) form[string] {

@@ -250,6 +250,16 @@ var table = []Key{
 		func(c *Config) *string { return &c.SlowLog.Text },
 		"what is written of a statement: digest, with ? for every value, or full, with the values that clients send")),
 
+	live(field("tracing.endpoint", "", collector,
+		func(c *Config) *string { return &c.Tracing.Endpoint },
+		"where OpenTelemetry spans of statements go, by OTLP over HTTP: http://127.0.0.1:4318/v1/traces; empty for nowhere")),
+	live(field("tracing.threshold", "1s", duration(0),
+		func(c *Config) *time.Duration { return &c.Tracing.Threshold },
+		"how long a statement takes at least that always has a span")),
+	live(field("tracing.share", "0", count(0, 100),
+		func(c *Config) *int { return &c.Tracing.Share },
+		"how many of the faster statements have one, in percent, chosen by chance")),
+
 	live(field("shutdown.delay", "0s", duration(0),
 		func(c *Config) *time.Duration { return &c.Shutdown.Delay },
 		"how long clients are still admitted after the first SIGTERM or SIGINT, while /readyz says no already")),

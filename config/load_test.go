@@ -110,7 +110,8 @@ func TestEverySource(t *testing.T) {
 		"admin.address": "none", "admin.hosts": "proxy.example,other", "admin.pprof": "true", "admin.token_file": token,
 		"trial.dir": "/var/lib/tmpproxy", "trial.name": "autumn", "trial.arms": "native,fast=innodb/auto*2", "trial.assignment": "user", "trial.guardrail": "0.5",
 		"log.level": "warn", "log.format": "console", "shutdown.grace": "0s",
-		"shutdown.delay": "3s", "shutdown.quitquitquit": "true", "shutdown.exit_zero": "true", "slow_log.file": "/var/log/slow", "slow_log.threshold": "2ms", "slow_log.text": "full", "shutdown.finish": "2s", "listen.reuseport": "true", "reload.watch": "0s",
+		"shutdown.delay": "3s", "shutdown.quitquitquit": "true", "shutdown.exit_zero": "true", "slow_log.file": "/var/log/slow", "slow_log.threshold": "2ms", "slow_log.text": "full",
+		"tracing.endpoint": "http://collector:4318/v1/traces", "tracing.threshold": "2s", "tracing.share": "5", "shutdown.finish": "2s", "listen.reuseport": "true", "reload.watch": "0s",
 	}
 	args, variables := []string(nil), map[string]string{}
 	for _, k := range Keys() {
@@ -179,6 +180,8 @@ func TestFaults(t *testing.T) {
 		{"relative path", "", nil, []string{"--backend.address=./mysqld.sock"}, []string{`"./mysqld.sock" is neither host:port nor the absolute path`}},
 		{"backend without a port", "", nil, []string{"--backend.address=db:0"}, []string{`"db:0" has no port`}},
 		{"socket path too long", "", nil, []string{"--backend.address=/" + strings.Repeat("x", 107)}, []string{"longer than a unix socket's path"}},
+		{"collector", "tracing: {endpoint: 'collector:4318'}", nil, nil, []string{"tracing.endpoint (proxy.yaml): is not a URL such as"}},
+		{"collector with a password", "", nil, []string{"--tracing.endpoint=http://u:secret@collector/"}, []string{"without user and password"}},
 		{"no listener", "listen: {addresses: []}", nil, nil, []string{"listen.addresses: at least one"}},
 		{"listener twice", "", nil, []string{"--listen.addresses=:1,:1"}, []string{`":1" is given twice`}},
 		{"listens on its backend", "", nil, []string{"--listen.addresses=127.0.0.1:3306"}, []string{"listen.addresses, backend.address: "}},

@@ -113,7 +113,7 @@ type conversation struct {
 	shape    string          // of the table that the client's command concerns
 	ourShape string          // of the table that our statement concerns
 	tap      tap             // for recordings
-	slow     *slow           // for the slow log; nil when there is nothing to keep
+	slow     *slow           // for the logs of statements; nil when there is nothing to keep
 	began    int64           // when the present command was taken up
 	asked    int64           // when the present statement of ours was sent
 	last     uint32          // MariaDB: the id of the last prepared statement; session.NoHandle: none; 0: not known

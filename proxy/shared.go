@@ -16,8 +16,8 @@ type shared struct {
 	cache    *rewrite.Cache
 	ledger   *ledger
 	observed *observed
-	recorder atomic.Pointer[Recorder] // nil: none
-	slow     atomic.Pointer[slowLog]  // likewise
+	recorder atomic.Pointer[Recorder]      // nil: none
+	slow     atomic.Pointer[statementLogs] // likewise
 	metrics  *metrics
 }
 

@@ -9,8 +9,10 @@ import (
 	"tmpproxy/session"
 )
 
-// SlowLog takes the statements that took long. It is called by several goroutines at once and must not wait.
-type SlowLog interface {
+// StatementLog takes statements, those that took long for one. It is called by several goroutines at once and must not wait.
+type StatementLog interface {
+	// Wants says whether it takes one that took so long.
+	Wants(took time.Duration) bool
 	Statement(SlowStatement)
 }
 
@@ -27,24 +29,20 @@ type SlowStatement struct {
 	Failed   bool // it was answered with an error
 }
 
-// SetSlowLog has statements that take at least threshold given to l, from the next one of every session on; nil ends it. Safe for
-// concurrent use.
-func (s *Server) SetSlowLog(l SlowLog, threshold time.Duration) {
-	if l == nil {
+// SetStatementLogs has statements given to these logs, from the next one of every session on; none ends it. Safe for concurrent use.
+func (s *Server) SetStatementLogs(logs ...StatementLog) {
+	if len(logs) == 0 {
 		s.shared.slow.Store(nil)
 		return
 	}
-	s.shared.slow.Store(&slowLog{l, int64(threshold)})
+	s.shared.slow.Store(&statementLogs{logs})
 }
 
-type slowLog struct {
-	log       SlowLog
-	threshold int64
-}
+type statementLogs struct{ list []StatementLog }
 
-// slow is what a conversation keeps for the slow log: while a statement runs, and as long as it knows prepared ones.
+// slow is what a conversation keeps for the logs of statements: while a statement runs, and as long as it knows prepared ones.
 type slow struct {
-	log      *slowLog
+	logs     *statementLogs
 	timed    bool // a statement is running
 	text     []byte
 	whole    bool
@@ -95,7 +93,7 @@ func (c *conversation) slowBegin(ev *session.Event, text []byte) {
 		s = slows.Get().(*slow)
 		c.slow = s
 	}
-	s.log, s.timed, s.prepared, s.whole = l, true, ev.Kind == session.EventExecute, ev.Whole
+	s.logs, s.timed, s.prepared, s.whole = l, true, ev.Kind == session.EventExecute, ev.Whole
 	if s.prepared {
 		k := s.known[ev.Handle]
 		text, s.whole = k.text, k.whole
@@ -123,10 +121,14 @@ func (c *conversation) slowEnd(now int64) {
 		return
 	}
 	s.timed = false
-	if took := now - c.began; took >= s.log.threshold {
+	for _, log := range s.logs.list {
+		took := time.Duration(now - c.began)
+		if !log.Wants(took) {
+			continue
+		}
 		schema, _ := c.m.Schema()
-		s.log.log.Statement(SlowStatement{
-			Took: time.Duration(took), Thread: c.thread, User: c.who.user, Host: c.who.host, Schema: schema,
+		log.Statement(SlowStatement{
+			Took: took, Thread: c.thread, User: c.who.user, Host: c.who.host, Schema: schema,
 			Text: bytes.Clone(s.text), Whole: s.whole, Prepared: s.prepared, Mode: c.mode(), Failed: c.failed,
 		})
 	}
@@ -134,7 +136,7 @@ func (c *conversation) slowEnd(now int64) {
 		s.text = nil
 	}
 	if len(s.known) == 0 {
-		s.log, s.known = nil, nil
+		s.logs, s.known = nil, nil
 		slows.Put(s)
 		c.slow = nil
 	}

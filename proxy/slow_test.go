@@ -17,7 +17,10 @@ type slowNotes struct {
 	mu   sync.Mutex
 	list []string
 	last SlowStatement
+	from time.Duration // what it wants
 }
+
+func (n *slowNotes) Wants(took time.Duration) bool { return took >= n.from }
 
 func (n *slowNotes) Statement(s SlowStatement) {
 	n.mu.Lock()
@@ -49,7 +52,7 @@ func TestSlowEveryStatement(t *testing.T) {
 		for _, chunk := range []int{1 << 20, 1, 3, 1000} {
 			n := new(slowNotes)
 			r := newTalk(t, newFakeServer(testCaps), strategy, chunk)
-			r.c.sh.slow.Store(&slowLog{n, 0})
+			r.c.sh.slow.Store(&statementLogs{[]StatementLog{n}})
 			r.c.who.host = "10.0.0.1"
 			r.settle()
 			for _, p := range relayScript() {
@@ -78,8 +81,8 @@ func TestSlowEveryStatement(t *testing.T) {
 func TestSlowThreshold(t *testing.T) {
 	s := newFakeServer(testCaps)
 	r := loggedIn(t, s, session.StrategyNative, 1<<20)
-	n := new(slowNotes)
-	r.c.sh.slow.Store(&slowLog{n, 1000})
+	n, other := &slowNotes{from: 1000}, &slowNotes{from: 999}
+	r.c.sh.slow.Store(&statementLogs{[]StatementLog{n, other}})
 	run := func(text string, took int64) {
 		r.out.reset()
 		r.c.received(clientSide, query(text), 5000, &r.out)
@@ -93,6 +96,9 @@ func TestSlowThreshold(t *testing.T) {
 	if got := strings.Join(n.list, "\n"); got != "SELECT 'slow'" || n.last.Took != 1000 {
 		t.Errorf("told %s, of %v", got, n.last.Took)
 	}
+	if got := strings.Join(other.list, "\n"); got != "SELECT 'fast'\nSELECT 'slow'" {
+		t.Errorf("the other log is told %s", got)
+	}
 	if r.c.slow != nil {
 		t.Error("without a slow log something is kept")
 	}
@@ -103,7 +109,7 @@ func TestSlowPrepared(t *testing.T) {
 	s := newFakeServer(testCaps)
 	r := loggedIn(t, s, session.StrategyNative, 1<<20)
 	n := new(slowNotes)
-	r.c.sh.slow.Store(&slowLog{n, 0})
+	r.c.sh.slow.Store(&statementLogs{[]StatementLog{n}})
 	last := func() string { return n.list[len(n.list)-1] }
 	execute := func(id uint32) {
 		r.client(command(wire.ComStmtExecute, string(binary.LittleEndian.AppendUint32(nil, id))+"\x00\x01\x00\x00\x00"))
@@ -138,7 +144,7 @@ func TestSlowPrepared(t *testing.T) {
 func TestSlowBatch(t *testing.T) {
 	n := new(slowNotes)
 	r := newTalk(t, newFakeServer(testCaps), session.StrategyInnoDB, 7)
-	r.c.sh.slow.Store(&slowLog{n, 0})
+	r.c.sh.slow.Store(&statementLogs{[]StatementLog{n}})
 	r.settle()
 	r.client(login(testCaps|wire.ClientMultiStatements, "db"))
 	r.client(pack(3, []byte("answer")))
@@ -153,7 +159,7 @@ func TestSlowBatch(t *testing.T) {
 func TestSlowAllocations(t *testing.T) {
 	s := newFakeServer(testCaps)
 	r := loggedIn(t, s, session.StrategyInnoDB, 1<<20)
-	r.c.sh.slow.Store(&slowLog{new(slowNotes), int64(time.Second)})
+	r.c.sh.slow.Store(&statementLogs{[]StatementLog{&slowNotes{from: time.Second}}})
 	q, reply := query("SELECT a, b FROM x WHERE id = 17"), s.rows(1, wire.StatusAutocommit, "a")
 	for range 100 { // the pool may lose what it has
 		if n := testing.AllocsPerRun(100, func() {

@@ -37,7 +37,7 @@ func ownCollectors(t *testing.T) []prometheus.Collector {
 	}
 	t.Cleanup(func() { trials.Close() })
 	all := append(server.Collectors(), newReloadMetrics(prometheus.NewRegistry(), time.Now()).collectors()...)
-	all = append(all, new(slowLogs).collectors()...)
+	all = append(all, new(statementLogs).collectors()...)
 	return append(append(all, trials.Collector()), new(recordings).collectors()...)
 }
 

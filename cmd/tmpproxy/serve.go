@@ -98,8 +98,8 @@ type service struct {
 	control *control
 	trials  *trial.Trials
 	records *recordings
-	slow    *slowLogs     // used with mu held
-	admin   *admin.Server // nil when there is none
+	slow    *statementLogs // used with mu held
+	admin   *admin.Server  // nil when there is none
 
 	sharesAdmin bool // its address, with the process that takes over
 	manager     *manager
@@ -160,7 +160,7 @@ func newService(c *config.Config, log *zap.Logger, level zap.AtomicLevel, inheri
 	}
 	s := &service{log: log, level: level, started: c, running: c, relay: server, quit: make(chan struct{}, 1), control: newControl(log, server, policy, c.Rewrite.Strategy)}
 	s.records = &recordings{log: log, server: server}
-	s.slow = &slowLogs{log: log, server: server}
+	s.slow = &statementLogs{log: log, server: server}
 	began := time.Now()
 	registry := newRegistry()
 	s.reloads = newReloadMetrics(registry, began)

@@ -82,10 +82,10 @@ type noRecorder struct{}
 
 func (noRecorder) SetRecorder(proxy.Recorder) {}
 
-// noSlowLog takes no slow log.
-type noSlowLog struct{}
+// noStatements takes no log of statements.
+type noStatements struct{}
 
-func (noSlowLog) SetSlowLog(proxy.SlowLog, time.Duration) {}
+func (noStatements) SetStatementLogs(...proxy.StatementLog) {}
 
 // TestWords compares the words that the configuration admits with those that are understood here.
 func TestWords(t *testing.T) {
@@ -206,7 +206,7 @@ func TestApply(t *testing.T) {
 	var next *config.Config
 	var fault error
 	start := configured(t)
-	s := service{level: zap.NewAtomicLevel(), started: start, running: start, relay: &taken, records: &recordings{log: zap.NewNop(), server: noRecorder{}}, slow: &slowLogs{server: noSlowLog{}},
+	s := service{level: zap.NewAtomicLevel(), started: start, running: start, relay: &taken, records: &recordings{log: zap.NewNop(), server: noRecorder{}}, slow: &statementLogs{server: noStatements{}},
 		control: newControl(zap.NewNop(), &taken, &session.Policy{}, "innodb"), load: func() (*config.Config, error) { return next, fault }}
 	trials, err := trial.New(zap.NewNop(), trial.Options{Changed: func(running bool) { s.enforce(running) }})
 	if err != nil {

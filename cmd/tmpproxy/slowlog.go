@@ -1,6 +1,7 @@
 package main
 
 import (
+	"math/rand/v2"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -9,72 +10,114 @@ import (
 	"tmpproxy/config"
 	"tmpproxy/proxy"
 	"tmpproxy/slowlog"
+	"tmpproxy/tracing"
 )
 
-// slowStatements is what slow logs ask of a proxy.Server.
-type slowStatements interface {
-	SetSlowLog(l proxy.SlowLog, threshold time.Duration)
+// statements is what logs of statements ask of a proxy.Server.
+type statements interface {
+	SetStatementLogs(...proxy.StatementLog)
 }
 
-// slowLogs opens and closes the slow log as the settings say. Its methods are not safe for concurrent use, but for collectors.
-type slowLogs struct {
-	log     *zap.Logger
-	server  slowStatements
-	counts  slowlog.Counts
-	current *slowlog.Log // nil: there is none
-	file    string
+// statementLogs opens and closes the slow log, and the way to a collector of spans, as the settings say. Its methods are not safe for
+// concurrent use, but for collectors.
+type statementLogs struct {
+	log    *zap.Logger
+	server statements
+	slow   *slowlog.Log // nil: there is none
+	file   string
+	tracer *tracing.Tracer // likewise
+	to     string
+
+	counts slowlog.Counts
+	spans  tracing.Counts
 }
 
-// slowTap makes a log what the proxy asks of one.
-type slowTap struct{ log *slowlog.Log }
+// slowTap makes a slow log what the proxy asks of one.
+type slowTap struct {
+	log       *slowlog.Log
+	threshold time.Duration
+}
 
+func (t slowTap) Wants(took time.Duration) bool   { return took >= t.threshold }
 func (t slowTap) Statement(s proxy.SlowStatement) { t.log.Add(slowlog.Statement(s)) }
 
+// spanTap does so for spans.
+type spanTap struct {
+	tracer    *tracing.Tracer
+	threshold time.Duration
+	share     int // percent of the faster ones
+}
+
+func (t spanTap) Wants(took time.Duration) bool {
+	return took >= t.threshold || t.share > 0 && rand.IntN(100) < t.share
+}
+
+func (t spanTap) Statement(s proxy.SlowStatement) { t.tracer.Add(tracing.Statement(s)) }
+
 // open makes ready for settings: a file of the same name is opened anew, as it may have been renamed. What it returns is for put.
-func (l *slowLogs) open(c *config.Config) (*slowlog.Log, error) {
+func (l *statementLogs) open(c *config.Config) (*slowlog.Log, error) {
 	switch {
 	case c.SlowLog.File == "":
 		return nil, nil
-	case l.current != nil && c.SlowLog.File == l.file:
-		return l.current, l.current.Reopen()
+	case l.slow != nil && c.SlowLog.File == l.file:
+		return l.slow, l.slow.Reopen()
 	}
 	return slowlog.Open(c.SlowLog.File, thisBuild().Version, &l.counts, func(err error) {
 		l.log.Error("slow log not written", zap.Error(err))
 	})
 }
 
-// put has statements written as the settings say, to what open has returned.
-func (l *slowLogs) put(c *config.Config, next *slowlog.Log) {
-	before := l.current
-	if l.current, l.file = next, c.SlowLog.File; next == nil {
-		l.server.SetSlowLog(nil, 0)
-	} else {
-		next.SetFull(c.SlowLog.Text == "full")
-		l.server.SetSlowLog(slowTap{next}, c.SlowLog.Threshold)
+// put has statements written as the settings say, to what open has returned, and sent.
+func (l *statementLogs) put(c *config.Config, next *slowlog.Log) {
+	slow, tracer := l.slow, l.tracer
+	l.slow, l.file = next, c.SlowLog.File
+	if c.Tracing.Endpoint != l.to {
+		l.tracer, l.to = nil, c.Tracing.Endpoint
+		if l.to != "" {
+			l.tracer = tracing.Start(tracing.Options{Endpoint: l.to, Version: thisBuild().Version, Counts: &l.spans, Failed: func(err error) {
+				l.log.Warn("spans not sent", zap.Error(err))
+			}})
+		}
 	}
-	if before != nil && before != next {
-		before.Close()
+	var logs []proxy.StatementLog
+	if l.slow != nil {
+		l.slow.SetFull(c.SlowLog.Text == "full")
+		logs = append(logs, slowTap{l.slow, c.SlowLog.Threshold})
+	}
+	if l.tracer != nil {
+		logs = append(logs, spanTap{l.tracer, c.Tracing.Threshold, c.Tracing.Share})
+	}
+	l.server.SetStatementLogs(logs...)
+	if slow != nil && slow != l.slow {
+		slow.Close()
+	}
+	if tracer != nil && tracer != l.tracer {
+		tracer.Close()
 	}
 }
 
 // drop closes what open has returned, and will not be put.
-func (l *slowLogs) drop(next *slowlog.Log) {
-	if next != nil && next != l.current {
+func (l *statementLogs) drop(next *slowlog.Log) {
+	if next != nil && next != l.slow {
 		next.Close()
 	}
 }
 
-// close writes what waits. No statement may come any more.
-func (l *slowLogs) close() {
-	if l.current != nil {
-		l.current.Close()
+// close writes and sends what waits. No statement may come any more.
+func (l *statementLogs) close() {
+	if l.slow != nil {
+		l.slow.Close()
+	}
+	if l.tracer != nil {
+		l.tracer.Close()
 	}
 }
 
-// collectors are the metrics of slow logs.
-func (l *slowLogs) collectors() []prometheus.Collector {
-	const dropped = "tmpproxy_slow_log_dropped_total"
+// collectors are the metrics of both.
+func (l *statementLogs) collectors() []prometheus.Collector {
+	const dropped, unsent = "tmpproxy_slow_log_dropped_total", "tmpproxy_spans_dropped_total"
 	help := "Statements missing in the slow log: they came too fast, or the file could not be written."
+	unsentHelp := "Spans that the collector has not got: they came too fast, or could not be sent."
 	counter := func(name, help string, value func() uint64, labels prometheus.Labels) prometheus.Collector {
 		return prometheus.NewCounterFunc(prometheus.CounterOpts{Name: name, Help: help, ConstLabels: labels}, func() float64 { return float64(value()) })
 	}
@@ -82,5 +125,8 @@ func (l *slowLogs) collectors() []prometheus.Collector {
 		counter("tmpproxy_slow_statements_total", "Statements written to the slow log.", l.counts.Written.Load, nil),
 		counter(dropped, help, l.counts.TooFast.Load, prometheus.Labels{"reason": "queue"}),
 		counter(dropped, help, l.counts.Failed.Load, prometheus.Labels{"reason": "write"}),
+		counter("tmpproxy_spans_total", "Spans that were sent to the collector.", l.spans.Sent.Load, nil),
+		counter(unsent, unsentHelp, l.spans.TooFast.Load, prometheus.Labels{"reason": "queue"}),
+		counter(unsent, unsentHelp, l.spans.Failed.Load, prometheus.Labels{"reason": "send"}),
 	}
 }

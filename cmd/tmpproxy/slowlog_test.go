@@ -1,6 +1,9 @@
 package main
 
 import (
+	"io"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
@@ -78,5 +81,47 @@ func TestServeSlowLog(t *testing.T) {
 	s.exit()
 	if text := holds(t, log, "DO 1, 2;\n"); strings.Contains(text, "DO 1, 2, 3") {
 		t.Errorf("it is written still:\n%s", text)
+	}
+}
+
+// TestServeSpans has a collector of spans, and takes it away by a reload.
+func TestServeSpans(t *testing.T) {
+	bodies := make(chan string, 100)
+	collector := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		body, err := io.ReadAll(r.Body)
+		if err != nil {
+			t.Error(err)
+		}
+		bodies <- string(body)
+	}))
+	defer collector.Close()
+	file := filepath.Join(t.TempDir(), "proxy.yaml")
+	writeFile(t, file, "tracing: {endpoint: '"+collector.URL+"/v1/traces', threshold: 1h, share: 100}\n")
+	s := serve(t, nil, "--config", file, "--backend.address="+startBackend(t).address())
+	c := connect(t, "tcp", s.listen[0])
+	c.query("SELECT 'a-value-of-somebody' FROM account")
+	select {
+	case body := <-bodies:
+		if !strings.Contains(body, "SELECT ? FROM account") || !strings.Contains(body, "127.0.0.1") || strings.Contains(body, "a-value-of-somebody") {
+			t.Errorf("sent: %q", body)
+		}
+	case <-time.After(patience):
+		t.Fatal("nothing is sent")
+	}
+	c.query("DO 2")
+	writeFile(t, file, "log: {level: info}\n") // sends what waits
+	s.signal(syscall.SIGHUP)
+	s.await("settings reloaded")
+	if body := <-bodies; !strings.Contains(body, "DO ?") {
+		t.Errorf("sent: %q", body)
+	}
+	c.query("DO 3")
+	if _, metrics := s.get("/metrics"); !strings.Contains(metrics, "\ntmpproxy_spans_total 2\n") {
+		t.Error("not counted")
+	}
+	s.signal(syscall.SIGTERM)
+	s.exit()
+	if n := len(bodies); n > 0 {
+		t.Errorf("%d more batches were sent", n)
 	}
 }
