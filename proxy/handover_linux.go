@@ -32,6 +32,31 @@ func turnAway(l *net.TCPListener) error {
 	})
 }
 
+// queued says whether a connection waits in a listener's queue. Accept does not tell: a deadline that has passed before it is called
+// goes before what is there.
+func queued(l net.Listener) bool {
+	c, ok := l.(syscall.Conn)
+	if !ok {
+		return false
+	}
+	raw, err := c.SyscallConn()
+	if err != nil {
+		return false
+	}
+	waits := false
+	err = control(raw, func(fd int) error {
+		for {
+			set := []unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}
+			_, err := unix.Poll(set, 0)
+			if err != unix.EINTR {
+				waits = set[0].Revents&unix.POLLIN != 0
+				return err
+			}
+		}
+	})
+	return err == nil && waits
+}
+
 func control(c syscall.RawConn, f func(fd int) error) error {
 	var failed error
 	if err := c.Control(func(fd uintptr) { failed = f(int(fd)) }); err != nil {

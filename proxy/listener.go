@@ -88,7 +88,7 @@ func (s *Server) accept(l net.Listener) {
 			s.admit(conn, l.Addr())
 			continue
 		case waked(err) && s.last.Load():
-			if last {
+			if last && !queued(l) {
 				return
 			}
 			continue
