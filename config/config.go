@@ -14,6 +14,10 @@ type Config struct {
 	Listen struct {
 		Addresses []string // at least one, all different
 		ReusePort bool
+		TLS       struct {
+			Mode string // off, optional, required or passthrough
+			Certificates
+		}
 	}
 	Backend struct {
 		Addresses      []string // at least one, all different; the first that is up serves new sessions
@@ -25,7 +29,13 @@ type Config struct {
 			Rise     int
 		}
 		AllowPeerIdentity bool
-		Monitor           struct {
+		RSAKeyFile        string // "" when the key is to be made
+		TLS               struct {
+			Mode       string // disabled, preferred, required, verify-ca or verify-identity
+			ServerName string // "" for that of the address
+			Certificates
+		}
+		Monitor struct {
 			User         string // "" when there is no monitor account
 			PasswordFile string // "" for an empty password
 		}

@@ -67,6 +67,24 @@ var rules = []rule{
 		}
 		return ""
 	}},
+	{[]string{"listen.tls.cert_file", "listen.tls.key_file", "listen.tls.ca_file"}, func(c *Config) string {
+		if _, err := c.ServerTLS(); err != nil {
+			return err.Error()
+		}
+		return ""
+	}},
+	{[]string{"backend.tls.cert_file", "backend.tls.key_file", "backend.tls.ca_file"}, func(c *Config) string {
+		if _, err := c.ClientTLS(); err != nil {
+			return err.Error()
+		}
+		return ""
+	}},
+	{[]string{"backend.rsa_key_file"}, func(c *Config) string {
+		if _, err := c.RSAKey(); err != nil {
+			return err.Error()
+		}
+		return ""
+	}},
 	{[]string{"admin.token_file"}, func(c *Config) string {
 		if _, err := c.AdminToken(); err != nil {
 			return err.Error()
@@ -130,5 +148,5 @@ func (c *Config) Warnings() []string {
 			}
 		}
 	}
-	return warnings
+	return append(warnings, c.tlsWarnings()...)
 }

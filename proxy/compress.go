@@ -95,6 +95,9 @@ func (p *packing) unpack(from side, b []byte, f func([]byte)) error {
 func (p *packing) pack(runs []run) {
 	for i := range runs {
 		r := &runs[i]
+		if r.sealed {
+			continue
+		}
 		leg := &p.legs[r.to]
 		if r.begins {
 			leg.seq = 0

@@ -2,6 +2,7 @@ package proxy
 
 import (
 	"bytes"
+	"errors"
 	"runtime/debug"
 	"sync"
 
@@ -82,7 +83,8 @@ type conversation struct {
 	goodbye   bool // the backend said something unasked: it is going
 	clientFIN bool // the client's FIN has arrived
 	draining  bool
-	multi     bool // multi-statements are on
+	multi     bool    // multi-statements are on
+	safe      [2]bool // legs that do not leave the machine: unix sockets
 
 	blind      bool // its observation has panicked
 	wantsMulti bool // what the present COM_SET_OPTION asks for
@@ -96,6 +98,7 @@ type conversation struct {
 	thread  uint32
 	caps    wire.Capability // negotiated
 	packed  *packing        // on a compressed session
+	legs    *legs           // nil: neither has TLS, and no password is translated
 	batch   *batch          // a multi-statement packet that is run one by one
 
 	first [wire.HeaderSize + 1]byte // the beginning of a reply that is not relayed,
@@ -142,12 +145,21 @@ func (c *conversation) start(greeting []byte, now int64, out *output) {
 }
 
 func (c *conversation) received(from side, b []byte, now int64, out *output) {
+	if s := c.tls(from); s != nil {
+		c.decrypt(s, b, now, out)
+	} else {
+		c.arrived(from, b, now, out)
+	}
+	c.pack(out)
+}
+
+// arrived takes bytes without TLS.
+func (c *conversation) arrived(from side, b []byte, now int64, out *output) {
 	if c.packed == nil {
 		c.take(from, b, now, out)
 	} else {
 		c.unpack(from, b, now, out)
 	}
-	c.pack(out)
 }
 
 // unpack takes bytes of a compressed session. What is not understood there cannot even be relayed.
@@ -158,10 +170,13 @@ func (c *conversation) unpack(from side, b []byte, now int64, out *output) {
 	}
 }
 
-// pack puts what an input brought forth into frames, on a compressed session. Every input ends with it.
+// pack puts what an input brought forth into frames, on a compressed session, and encrypts it. Every input ends with it.
 func (c *conversation) pack(out *output) {
 	if c.packed != nil {
 		c.packed.pack(out.runs[out.plain:])
+	}
+	if c.legs != nil {
+		c.encrypt(out)
 	}
 }
 
@@ -516,6 +531,9 @@ func (c *conversation) answer(p []byte, out *output) {
 
 // forward sends the client's command as it is.
 func (c *conversation) forward(now int64, out *output) {
+	if c.command.Shape() == wire.ShapeAuth {
+		c.reviseChangeUser()
+	}
 	c.toBackendFirst(c.cmd, out)
 	c.cmd = nil
 	c.held = nil
@@ -529,7 +547,7 @@ func (c *conversation) forward(now int64, out *output) {
 		}
 	case wire.ShapeAuth:
 		c.phase = phaseAuth
-		c.hs = &handshake{stage: stageAuth, changeUser: true}
+		c.hs = &handshake{stage: stageAuth, changeUser: true, next: 1}
 		c.hs.flow.Start("")
 	default:
 		c.track(c.command)
@@ -651,7 +669,18 @@ func (c *conversation) toBackendFirst(b []byte, out *output) {
 
 // ended is a side's FIN, behind its bytes.
 func (c *conversation) ended(from side, now int64, out *output) {
+	if s := c.tls(from); s == nil || !s.over { // or it has said so before
+		c.end(from, out)
+	}
+	c.pack(out)
+}
+
+// end is the end of what a side says.
+func (c *conversation) end(from side, out *output) {
 	if from == backendSide {
+		if s := c.tls(backendSide); s != nil && !s.established {
+			c.untrusted(errors.New("the server has closed the connection"), out)
+		}
 		out.end = true
 		return
 	}
@@ -661,7 +690,6 @@ func (c *conversation) ended(from side, now int64, out *output) {
 		return
 	}
 	c.finish(out)
-	c.pack(out)
 }
 
 // finish passes the client's FIN on once nothing of the client's is left to be done.
@@ -669,6 +697,10 @@ func (c *conversation) finish(out *output) {
 	switch c.phase {
 	case phaseWork, phaseWait:
 		return
+	case phaseHandshake, phaseAuth:
+		if c.hs.then != nil || c.hs.stage == stageSecure {
+			return
+		}
 	case phaseReply:
 		// Commands behind the present one still run. A command or file that will never be whole is the server's to judge.
 		if len(c.pending) > 0 && !c.upOpen && !c.infile || c.cmd != nil || c.delivery != relayReply || c.batch != nil {
@@ -695,10 +727,21 @@ func (c *conversation) broken(at side, writing bool, now int64, out *output) {
 		return
 	}
 	out.end = true
+	c.pack(out)
 }
 
 // resumed continues after output.work has returned.
 func (c *conversation) resumed(now int64, out *output) {
+	if h := c.hs; h != nil && h.then != nil {
+		then := h.then
+		h.then = nil
+		then(now, out)
+		if c.hs == h && h.then == nil {
+			c.authFromBackend(nil, now, out)
+		}
+		c.pack(out)
+		return
+	}
 	if c.phase != phaseWork {
 		return
 	}
@@ -748,6 +791,7 @@ func (c *conversation) drain(now int64, out *output) {
 			out.end = true
 		}
 	}
+	c.pack(out)
 }
 
 // wants says whether bytes of that side should be read now.
@@ -759,6 +803,12 @@ func (c *conversation) wants(from side) bool {
 	case phaseRaw, phaseCommand, phaseTail:
 		return true
 	case phaseHandshake, phaseAuth:
+		switch s := c.tls(clientSide); {
+		case c.hs.then != nil:
+			return false
+		case s != nil && !s.established:
+			return true
+		}
 		return c.hs.wantsClient() || len(c.pending) == 0
 	case phaseReply:
 		return len(c.pending) == 0 || c.infile || c.upOpen && c.cmd == nil
@@ -774,6 +824,7 @@ func (c *conversation) describe(i *SessionInfo) {
 	i.ThreadID = c.thread
 	i.Raw = c.phase == phaseRaw
 	i.InTransaction = c.inTransaction()
+	i.ClientTLS, i.BackendTLS = c.tls(clientSide).version(), c.tls(backendSide).version()
 	if c.m != nil {
 		i.Live, i.Parked = c.m.Counts()
 	}

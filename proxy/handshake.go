@@ -22,6 +22,7 @@ type stage uint8
 const (
 	stageGreeting stage = iota // the backend's greeting has not arrived whole
 	stageLogin                 // the client has the greeting; its login is awaited
+	stageSecure                // the login waits for TLS with the backend
 	stageAuth                  // the login is sent on; authentication turns
 )
 
@@ -33,12 +34,18 @@ type handshake struct {
 	turns      int
 	buf        []byte // the backend's packet in progress
 	greeting   []byte // as the backend sent it, until the login is sent on
+	opening    []byte // the client's login, while it waits
+	next       byte   // number of the next packet on the client's leg
+	shift      byte   // how much further the numbers are on the backend's
 	server     wire.Greeting
 	login      wire.Login
 	flow       wire.AuthFlow
+	translation
+	backend string                       // address
+	then    func(now int64, out *output) // goes on when output.work has returned
 }
 
-func (h *handshake) loggedIn() bool { return h.stage == stageAuth }
+func (h *handshake) loggedIn() bool { return h.stage >= stageSecure }
 
 // wantsClient says whether the client's next bytes can be used.
 func (h *handshake) wantsClient() bool {
@@ -61,7 +68,7 @@ func packet(b []byte) (p, rest []byte, ok bool) {
 func (c *conversation) authFromBackend(b []byte, now int64, out *output) {
 	h := c.hs
 	h.buf = append(h.buf, b...)
-	for c.hs == h && !out.end {
+	for c.hs == h && !out.end && h.then == nil && h.stage != stageSecure {
 		p, rest, ok := packet(h.buf)
 		if !ok {
 			if len(h.buf) > maxGreeting {
@@ -95,10 +102,22 @@ func (c *conversation) greet(p []byte, now int64, out *output) {
 		return
 	}
 	h.server = g
+	if c.sh.tls.Listen != ListenTLSOff || c.sh.tls.Backend != BackendTLSDisabled || c.safe[clientSide] != c.safe[backendSide] {
+		c.legs = new(legs)
+		copy(c.legs.scramble[:], g.Scramble)
+	}
 	h.greeting = bytes.Clone(p)
 	c.mariadb, c.version, c.thread = g.MariaDB, g.VersionID, g.ThreadID
 	masked := bytes.Clone(p)
-	if err := wire.MaskGreeting(masked[wire.HeaderSize:], wire.Carried); err != nil {
+	carried := wire.Carried
+	if c.sh.tls.Listen == ListenTLSPassthrough {
+		carried |= wire.ClientSSL
+	}
+	err = wire.MaskGreeting(masked[wire.HeaderSize:], carried)
+	if err == nil && c.offersTLS() {
+		err = wire.OfferTLS(masked[wire.HeaderSize:])
+	}
+	if err != nil {
 		h.buf = append(h.greeting, h.buf...)
 		c.authRaw("greeting", out)
 		return
@@ -111,9 +130,14 @@ func (c *conversation) greet(p []byte, now int64, out *output) {
 // authFromClient takes the client's bytes, kept in pending, until the login is answered.
 func (c *conversation) authFromClient(now int64, out *output) {
 	h := c.hs
-	if h == nil || !h.wantsClient() {
+	if h == nil || h.then != nil || !h.wantsClient() {
 		return
 	}
+	if len(c.pending) < wire.HeaderSize {
+		return
+	}
+	_, seq := wire.Header(c.pending)
+	h.next = seq + 1
 	p, rest, ok := packet(c.pending)
 	if !ok {
 		if len(c.pending) > maxLogin {
@@ -131,48 +155,138 @@ func (c *conversation) authFromClient(now int64, out *output) {
 	}
 	if h.stage == stageAuth {
 		h.clientTurn = false
-		c.toBackend(p, out)
+		if !c.translates(h.flow.Plugin()) || !c.answerAuth(p, now, out) {
+			p[3] += h.shift
+			c.toBackend(p, out)
+		}
 		return
 	}
 	l, err := wire.ParseLogin(p[wire.HeaderSize:], h.server.Capabilities)
-	switch {
-	case err != nil || l.Old:
-		// Not a login that we know: both sides may, and nothing is managed.
-		c.toBackend(p, out)
-		c.authRaw("login", out)
-		return
-	case l.SSLRequest:
-		c.refuse(wire.Err{Code: 3159, State: "HY000", Message: "tmpproxy does not offer TLS on this listener"}, out)
+	if err == nil && l.SSLRequest {
+		c.tlsRequested(p, now, out)
 		return
 	}
-	// Servers honour a bit that only the client set. Those that shape packets must mean the same to both and to us.
-	if err := wire.MaskLogin(p[wire.HeaderSize:], wire.Carried&(h.server.Capabilities|^framing)); err != nil {
+	if c.sh.tls.Listen == ListenTLSRequired && !c.secure(clientSide) {
+		c.refuse(errSecureTransport, out)
+		return
+	}
+	wanted, reason := c.wantsTLS()
+	if reason != nil {
+		c.untrusted(reason, out)
+		return
+	}
+	if err == nil && !l.Old {
+		// Servers honour a bit that only the client set. Those that shape packets must mean the same to both and to us.
+		err = wire.MaskLogin(p[wire.HeaderSize:], wire.Carried&(h.server.Capabilities|^framing))
+	}
+	if err != nil || l.Old {
+		if wanted || c.tls(clientSide) != nil {
+			c.refuse(wire.Err{Code: 1043, State: "08S01", Message: "Bad handshake"}, out)
+			return
+		}
+		// Not a login that we know: both sides may, and nothing is managed.
 		c.toBackend(p, out)
 		c.authRaw("login", out)
 		return
 	}
 	h.login = l
-	h.stage = stageAuth
+	h.opening = p
 	h.greeting = nil
 	c.caps = h.server.Capabilities & l.Capabilities & wire.Carried
+	if wanted {
+		request, err := wire.AskForTLS(p[wire.HeaderSize:])
+		if err != nil {
+			c.untrusted(err, out)
+			return
+		}
+		out.seal(backendSide, packetOf(seq+h.shift, request))
+		h.shift++
+		h.stage = stageSecure
+		c.legs.tls[backendSide] = secureClient(c.sh.tls.Client(c.hs.backend))
+		c.shake(c.tls(backendSide), out)
+		return
+	}
+	c.logIn(now, out)
+}
+
+// errSecureTransport is what servers say under require_secure_transport.
+var errSecureTransport = wire.Err{Code: 3159, State: "HY000", Message: "Connections using insecure transport are prohibited while --require_secure_transport=ON."}
+
+// offersTLS says whether clients may have TLS with us.
+func (c *conversation) offersTLS() bool {
+	return c.sh.tls.Listen == ListenTLSOptional || c.sh.tls.Listen == ListenTLSRequired
+}
+
+// tlsRequested takes the client's SSLRequest.
+func (c *conversation) tlsRequested(p []byte, now int64, out *output) {
+	h := c.hs
+	switch {
+	case c.sh.tls.Listen == ListenTLSPassthrough && h.server.Capabilities.Has(wire.ClientSSL):
+		c.toBackend(p, out)
+		c.authRaw("tls", out)
+	case c.tls(clientSide) != nil:
+		c.refuse(wire.Err{Code: 1043, State: "08S01", Message: "Bad handshake"}, out)
+	case !c.offersTLS():
+		c.refuse(wire.Err{Code: 3159, State: "HY000", Message: "tmpproxy does not offer TLS on this listener"}, out)
+	default:
+		h.shift--
+		s := secureServer(c.sh.tls.Server())
+		c.legs.tls[clientSide] = s
+		first := c.pending
+		c.pending = nil
+		if len(first) > 0 {
+			c.decrypt(s, first, now, out)
+		}
+	}
+}
+
+// logIn sends the client's login on.
+func (c *conversation) logIn(now int64, out *output) {
+	h := c.hs
+	p, l := h.opening, &h.login
+	h.opening = nil
+	h.stage = stageAuth
 	plugin := l.Plugin
 	if plugin == "" {
 		plugin = h.server.Plugin
 	}
+	if plugin == sha256Password && c.translates(plugin) {
+		// The answer is the password, in clear, or asks for a key. It is asked for again, as the leg needs it.
+		other, err := wire.LoginWithoutAnswer(p[wire.HeaderSize:], h.server.Capabilities, otherPlugin)
+		if err != nil {
+			c.refuse(wire.Err{Code: 1043, State: "08S01", Message: "Bad handshake"}, out)
+			return
+		}
+		p = packetOf(p[3], other)
+		plugin = otherPlugin
+	}
 	h.flow.Start(plugin)
+	p[3] += h.shift
 	c.toBackend(p, out)
+	c.finishLater(out)
 }
 
 // turn takes one packet of the backend's in an authentication.
 func (c *conversation) turn(p []byte, now int64, out *output) {
 	h := c.hs
-	c.toClient(p, out)
 	payload := p[wire.HeaderSize:]
+	if len(payload) > 0 && c.sealSecret(p, out) {
+		return
+	}
+	p[3] -= h.shift
+	c.toClient(p, out)
 	if h.turns++; h.turns > maxAuthTurns {
 		out.end = true
 		return
 	}
-	switch h.flow.Server(payload) {
+	who := h.flow.Server(payload)
+	if scramble := h.flow.Scramble(); c.legs != nil && len(scramble) == len(c.legs.scramble) {
+		copy(c.legs.scramble[:], scramble)
+	}
+	if who == wire.AuthClient {
+		h.note(h.flow.Plugin(), payload)
+	}
+	switch who {
 	case wire.AuthServer:
 	case wire.AuthClient:
 		h.clientTurn = true
@@ -245,13 +359,8 @@ func (c *conversation) authRaw(why string, out *output) {
 
 // refuse ends a session in the handshake with an error of ours.
 func (c *conversation) refuse(e wire.Err, out *output) {
-	seq := byte(1)
-	if len(c.pending) >= wire.HeaderSize {
-		_, s := wire.Header(c.pending)
-		seq = s + 1
-	}
 	c.pending = nil
-	c.toClient(wire.AppendErr(nil, seq, wire.ClientProtocol41, e), out)
+	c.toClient(wire.AppendErr(nil, max(c.hs.next, 1), wire.ClientProtocol41, e), out)
 	out.end = true
 }
 

@@ -149,7 +149,7 @@ func (s *Server) admit(conn net.Conn, listener net.Addr) {
 		return
 	}
 	s.sessions.Add(1)
-	r := &relay{server: s, id: s.ids.Add(1), client: clientAddress(conn, listener), host: clientHost(conn), since: time.Now(), handshaking: true,
+	r := &relay{server: s, id: s.ids.Add(1), client: clientAddress(conn, listener), host: clientHost(conn), local: listener.Network() == "unix", since: time.Now(), handshaking: true,
 		untried: *s.backends.order.Load()}
 	r.next()
 	s.prepare(r)
@@ -167,6 +167,7 @@ func (s *Server) prepare(r *relay) {
 		r.conversation = s.newConversation()
 		r.conversation.who.host = r.host
 		r.conversation.tap.client = r.client
+		r.conversation.safe[clientSide] = r.local
 	}
 }
 

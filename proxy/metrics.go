@@ -45,6 +45,8 @@ type metrics struct {
 	relayed, answered prometheus.Counter
 	observed          prometheus.Counter
 	raw               *prometheus.CounterVec
+	secured           [2]prometheus.Counter
+	unsecured         [2]prometheus.Counter
 	statements        [session.ClassPreserve + 1]prometheus.Observer
 	notes             map[session.NoteKind]prometheus.Counter
 	reasons           map[session.NoteKind]*prometheus.CounterVec
@@ -61,6 +63,16 @@ func newMetrics() *metrics {
 	m.raw = prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "tmpproxy_raw_sessions_total", Help: "Sessions that became raw relays, by what was not understood.",
 	}, []string{"reason"})
+	secured := prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "tmpproxy_tls_handshakes_total", Help: "TLS handshakes that succeeded, by leg.",
+	}, []string{"side"})
+	unsecured := prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "tmpproxy_tls_handshake_failures_total", Help: "TLS handshakes that failed, by leg.",
+	}, []string{"side"})
+	for _, at := range []side{clientSide, backendSide} {
+		m.secured[at], m.unsecured[at] = secured.WithLabelValues(at.String()), unsecured.WithLabelValues(at.String())
+	}
+	m.collectors = append(m.collectors, secured, unsecured)
 	durations := prometheus.NewHistogramVec(prometheus.HistogramOpts{
 		Name: "tmpproxy_statement_duration_seconds",
 		Help: "Durations of statements about temporary tables: create, drop and use as the client saw them, the others as the backend took.",
@@ -118,6 +130,9 @@ func (m *metrics) rawSession(why string) {
 		m.raw.WithLabelValues(why).Inc()
 	}
 }
+
+func (m *metrics) tlsSession(at side) { m.secured[at].Inc() }
+func (m *metrics) tlsFailed(at side)  { m.unsecured[at].Inc() }
 
 func (m *metrics) measure(class session.Class, ns int64) {
 	m.statements[class].Observe(float64(ns) / 1e9)

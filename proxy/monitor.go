@@ -2,6 +2,7 @@ package proxy
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"net"
@@ -24,6 +25,8 @@ type Monitor struct {
 	User     string        // "" when there is no account: only Greeting can be asked for
 	Password string        // may be empty
 	Timeout  time.Duration // of a whole question
+	TLS      BackendTLS
+	Client   func(backend string) *tls.Config // as in TLS
 }
 
 // ErrNoAccount is the answer to questions that need an account when there is none.
@@ -264,12 +267,52 @@ func (m *Monitor) login(ctx context.Context, question func(*client.Conn) error) 
 
 // enter logs in over a connection.
 func (m *Monitor) enter(ctx context.Context, raw net.Conn) (*client.Conn, error) {
+	raw, secure, err := m.wantsTLS(raw)
+	if err != nil {
+		return nil, err
+	}
 	dialled := func(context.Context, string, string) (net.Conn, error) { return raw, nil }
-	c, err := client.ConnectWithDialer(ctx, network(m.Address), m.Address, m.User, m.Password, "", dialled)
+	c, err := client.ConnectWithDialer(ctx, network(m.Address), m.Address, m.User, m.Password, "", dialled, func(c *client.Conn) error {
+		if secure {
+			c.SetTLSConfig(m.Client(m.Address)) // it fails where the server does not offer TLS
+		}
+		return nil
+	})
 	if err != nil {
 		return nil, fmt.Errorf("log in as %s: %w", m.User, plain(err))
 	}
 	return c, nil
+}
+
+// wantsTLS says whether a connection is to have TLS. It returns what the connection is from then on.
+func (m *Monitor) wantsTLS(raw net.Conn) (net.Conn, bool, error) {
+	switch {
+	case m.TLS == BackendTLSDisabled || m.TLS == BackendTLSPreferred && network(m.Address) == "unix":
+		return raw, false, nil
+	case m.TLS != BackendTLSPreferred:
+		return raw, true, nil
+	}
+	packet, err := readPacket(raw, nil)
+	if err != nil {
+		return nil, false, fmt.Errorf("read the greeting: %w", err)
+	}
+	g, err := wire.ParseGreeting(packet[wire.HeaderSize:])
+	return &greeted{raw, packet}, err == nil && g.Capabilities.Has(wire.ClientSSL), nil
+}
+
+// greeted is a connection of which the greeting was read.
+type greeted struct {
+	net.Conn
+	greeting []byte
+}
+
+func (g *greeted) Read(b []byte) (int, error) {
+	if len(g.greeting) == 0 {
+		return g.Conn.Read(b)
+	}
+	n := copy(b, g.greeting)
+	g.greeting = g.greeting[n:]
+	return n, nil
 }
 
 func (m *Monitor) dial(ctx context.Context) (net.Conn, error) {

@@ -21,6 +21,7 @@ func (s side) other() side { return 1 - s }
 type run struct {
 	to     side
 	begins bool // the first bytes of a command: packets and frames are counted anew
+	sealed bool // as it goes to the socket: neither put into frames nor encrypted
 	b      []byte
 }
 
@@ -58,7 +59,7 @@ func (o *output) to(s side, b []byte) {
 	}
 	if n := len(o.runs); n > o.plain {
 		last := &o.runs[n-1]
-		if last.to == s && cap(last.b) > len(last.b) {
+		if last.to == s && !last.sealed && cap(last.b) > len(last.b) {
 			if end := last.b[:len(last.b)+1]; &end[len(last.b)] == &b[0] && cap(last.b) >= len(last.b)+len(b) {
 				last.b = last.b[: len(last.b)+len(b) : cap(last.b)]
 				return
@@ -71,4 +72,11 @@ func (o *output) to(s side, b []byte) {
 // begin appends the first bytes of a command for the backend.
 func (o *output) begin(b []byte) {
 	o.runs = append(o.runs, run{to: backendSide, begins: true, b: b})
+}
+
+// seal appends bytes that go to the socket as they are.
+func (o *output) seal(s side, b []byte) {
+	if len(b) > 0 {
+		o.runs = append(o.runs, run{to: s, sealed: true, b: b})
+	}
 }

@@ -38,6 +38,7 @@ type relay struct {
 	id     uint64
 	client string // address
 	host   string // its host; "" on a unix socket
+	local  bool   // the client came over a unix socket
 	since  time.Time
 
 	backend *backend   // where the session is, or is being connected to
@@ -60,6 +61,7 @@ func (r *relay) tell(in input, at side, b []byte, out *output) {
 	} else {
 		switch in {
 		case inputStart:
+			r.conversation.connectedTo(r.backend)
 			r.conversation.start(b, now, out)
 		case inputReceived:
 			r.conversation.received(at, b, now, out)

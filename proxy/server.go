@@ -47,6 +47,8 @@ type Options struct {
 	Loops  int    // event loops; 0: by the number of processors
 	Bundle bool   // event loops make many writes at once, through io_uring, where that is possible
 
+	TLS TLS // without it, neither leg has TLS
+
 	Policy  *session.Policy // what is done with temporary tables
 	Monitor *Monitor        // reads routines for Policy.Routines; nil: nothing is known of them
 }
@@ -71,12 +73,14 @@ type SessionInfo struct {
 	Backend       string    `json:"backend"`
 	Since         time.Time `json:"since"`
 	LoggedIn      bool      `json:"logged_in"`
-	ThreadID      uint32    `json:"thread_id"`      // the server's, that KILL takes
-	Live          int       `json:"live"`           // temporary tables that the client sees
-	Parked        int       `json:"parked"`         // temporary tables that the client has dropped
-	InTransaction bool      `json:"in_transaction"` // as the server said last
-	Raw           bool      `json:"raw"`            // bytes are relayed and nothing is understood
-	Arm           string    `json:"arm,omitempty"`  // of the trial that is running
+	ThreadID      uint32    `json:"thread_id"`             // the server's, that KILL takes
+	Live          int       `json:"live"`                  // temporary tables that the client sees
+	Parked        int       `json:"parked"`                // temporary tables that the client has dropped
+	InTransaction bool      `json:"in_transaction"`        // as the server said last
+	Raw           bool      `json:"raw"`                   // bytes are relayed and nothing is understood
+	ClientTLS     string    `json:"client_tls,omitempty"`  // version on the client's leg
+	BackendTLS    string    `json:"backend_tls,omitempty"` // and on the backend's
+	Arm           string    `json:"arm,omitempty"`         // of the trial that is running
 }
 
 // driver carries sessions: it moves bytes between two connections as their conversation says.
@@ -171,6 +175,7 @@ func NewServer(log *zap.Logger, o Options) (*Server, error) {
 	s.knock = knock
 	s.backends.server = s
 	s.backends.set(o.Backends)
+	s.shared.tls = o.TLS
 	s.newConversation = func() *conversation { return newConversation(s.shared) }
 	return s, nil
 }

@@ -19,6 +19,7 @@ type shared struct {
 	recorder atomic.Pointer[Recorder]      // nil: none
 	slow     atomic.Pointer[statementLogs] // likewise
 	metrics  *metrics
+	tls      TLS
 }
 
 const (

@@ -63,6 +63,7 @@ func (c *conversation) enrol(t *running, now int64) {
 
 // gone is the last call: the session is over.
 func (c *conversation) gone() {
+	c.abandon()
 	if c.part != nil {
 		c.part.End()
 		c.part = nil

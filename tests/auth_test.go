@@ -5,6 +5,7 @@ package tests
 import (
 	"bytes"
 	"context"
+	"crypto/tls"
 	"database/sql"
 	"encoding/binary"
 	"errors"
@@ -131,6 +132,7 @@ type attempt struct {
 	turns          string // by rawclient
 	code           uint16 // of the refusal; 0: none; anyCode
 	onlyDriver     bool   // rawclient does not know the plugin on this leg
+	tls            *tls.Config
 }
 
 // anyCode: MariaDB lets strangers answer for a plugin of some account, whose refusal it then is.
@@ -211,7 +213,7 @@ func logIn(t *testing.T, a attempt, network, address string) (lines []string, co
 		capabilities = rawclient.Classic
 	}
 	c, err := rawclient.Connect(rawclient.Config{Network: network, Address: address, User: a.user, Password: a.password,
-		Database: a.schema, Capabilities: capabilities, Plugin: a.plugin, Attributes: map[string]string{"program_name": "auth_test"}})
+		Database: a.schema, Capabilities: capabilities, Plugin: a.plugin, TLS: a.tls, Attributes: map[string]string{"program_name": "auth_test"}})
 	if refusal := (*rawclient.ServerError)(nil); errors.As(err, &refusal) {
 		return []string{refusal.Error()}, refusal.Code
 	}
@@ -239,6 +241,7 @@ func logIn(t *testing.T, a attempt, network, address string) (lines []string, co
 func logInByDriver(a attempt, network, address string) []string {
 	config := driver.NewConfig()
 	config.Net, config.Addr, config.User, config.Passwd, config.DBName = network, address, a.user, a.password, a.schema
+	config.TLS = a.tls
 	connector, err := driver.NewConnector(config)
 	if err != nil {
 		return []string{err.Error()}

@@ -89,8 +89,14 @@ func newMonitor(c *config.Config) (*proxy.Monitor, error) {
 	if err != nil {
 		return nil, err
 	}
+	own := new(secrets)
+	enforce, err := own.load(c)
+	if err != nil {
+		return nil, err
+	}
+	enforce()
 	return &proxy.Monitor{Address: c.Backend.Addresses[0], User: c.Backend.Monitor.User, Password: password,
-		Timeout: max(monitorTimeout, c.Backend.ConnectTimeout)}, nil
+		Timeout: max(monitorTimeout, c.Backend.ConnectTimeout), TLS: backendModes[c.Backend.TLS.Mode], Client: own.dialling}, nil
 }
 
 // findings are what was learnt of the server.

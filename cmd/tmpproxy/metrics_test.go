@@ -18,7 +18,7 @@ import (
 
 // labels are the label names that metrics may have. The values of each come from a fixed list, or are the arms of the present
 // trial or the backends of the settings: never from a client, a statement or a name of the server's.
-var labels = []string{"answered_by", "arm", "backend", "class", "reason", "result"}
+var labels = []string{"answered_by", "arm", "backend", "class", "reason", "result", "side"}
 
 var descPattern = regexp.MustCompile(`^Desc\{fqName: "([^"]*)", help: "(.*)", unit: "[^"]*", constLabels: \{([^}]*)\}, variableLabels: \{([^}]*)\}\}$`)
 

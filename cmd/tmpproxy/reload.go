@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"time"
 
 	"go.uber.org/zap"
@@ -85,6 +86,10 @@ func (s *service) apply() (applied, waiting []string, err error) {
 	if err != nil {
 		return nil, nil, err
 	}
+	enforce, err := s.secrets.load(next)
+	if err != nil {
+		return nil, nil, err
+	}
 	slow, err := s.slow.open(next)
 	if err != nil {
 		return nil, nil, err
@@ -95,6 +100,7 @@ func (s *service) apply() (applied, waiting []string, err error) {
 	}
 	s.relay.SetBackends(next.Backend.Addresses)
 	s.slow.put(next, slow)
+	enforce()
 	s.control.configure(policy, next.Rewrite.Strategy)
 	if s.admin != nil {
 		s.admin.SetToken(token)
@@ -113,6 +119,9 @@ func (s *service) apply() (applied, waiting []string, err error) {
 	s.continueTrial(s.running, next)
 	if next.Admin.TokenFile != s.running.Admin.TokenFile {
 		s.watch.accepted[1] = printOf(next.Admin.TokenFile)
+	}
+	if !slices.Equal(next.TLSFiles(), s.running.TLSFiles()) {
+		s.watch.accepted[2] = printOf(next.TLSFiles()...)
 	}
 	s.running = next
 	return applied, waiting, nil
@@ -172,8 +181,8 @@ type watch struct {
 	seen     prints // at the last look
 }
 
-// prints are of the contents of the files that a reload reads: that of the settings, and that of the token.
-type prints [2][sha256.Size]byte
+// prints are of the contents of the files that a reload reads: that of the settings, that of the token, and those of TLS.
+type prints [3][sha256.Size]byte
 
 // accept takes what is in the files of c for known.
 func (w *watch) accept(c *config.Config) { w.accepted = printsOf(c) }
@@ -186,21 +195,25 @@ func (w *watch) look(c *config.Config) bool {
 	return settled && now != w.accepted
 }
 
-func printsOf(c *config.Config) prints { return prints{printOf(c.File()), printOf(c.Admin.TokenFile)} }
+func printsOf(c *config.Config) prints {
+	return prints{printOf(c.File()), printOf(c.Admin.TokenFile), printOf(c.TLSFiles()...)}
+}
 
-// printOf is of what is in a file, or of why it cannot be read.
-func printOf(path string) [sha256.Size]byte {
-	if path == "" {
+// printOf is of what is in files, or of why one cannot be read.
+func printOf(paths ...string) [sha256.Size]byte {
+	if len(paths) == 0 || paths[0] == "" {
 		return [sha256.Size]byte{}
 	}
 	sum := sha256.New()
-	file, err := os.Open(path)
-	if err == nil {
-		_, err = io.Copy(sum, file)
-		file.Close()
-	}
-	if err != nil {
-		fmt.Fprint(sum, err)
+	for _, path := range paths {
+		file, err := os.Open(path)
+		if err == nil {
+			_, err = io.Copy(sum, file)
+			file.Close()
+		}
+		if err != nil {
+			fmt.Fprint(sum, err)
+		}
 	}
 	return [sha256.Size]byte(sum.Sum(nil))
 }
@@ -208,7 +221,7 @@ func printOf(path string) [sha256.Size]byte {
 // watchFiles reloads when files have changed, until ctx is done.
 func (s *service) watchFiles(ctx context.Context) {
 	every := s.started.Reload.Watch
-	if every == 0 || s.started.File() == "" && s.started.Admin.TokenFile == "" {
+	if every == 0 || s.started.File() == "" && s.started.Admin.TokenFile == "" && len(s.started.TLSFiles()) == 0 {
 		return
 	}
 	tick := time.NewTicker(every)

@@ -97,6 +97,7 @@ type service struct {
 	relay   relay
 	control *control
 	trials  *trial.Trials
+	secrets *secrets
 	records *recordings
 	slow    *statementLogs // used with mu held
 	admin   *admin.Server  // nil when there is none
@@ -126,6 +127,16 @@ func newService(c *config.Config, log *zap.Logger, level zap.AtomicLevel, inheri
 	if _, err := trialOf(c); err != nil {
 		return nil, err
 	}
+	secrets := new(secrets)
+	enforce, err := secrets.load(c)
+	if err != nil {
+		return nil, err
+	}
+	enforce()
+	security, err := secrets.settings(c)
+	if err != nil {
+		return nil, err
+	}
 	monitor, err := newMonitor(c)
 	if err != nil {
 		return nil, err
@@ -136,6 +147,9 @@ func newService(c *config.Config, log *zap.Logger, level zap.AtomicLevel, inheri
 	token, err := c.AdminToken()
 	if err != nil {
 		return nil, err
+	}
+	if monitor != nil {
+		monitor.Client = security.Client // which reloads change
 	}
 	server, err := proxy.NewServer(log, proxy.Options{
 		Listen:           c.Listen.Addresses,
@@ -152,6 +166,7 @@ func newService(c *config.Config, log *zap.Logger, level zap.AtomicLevel, inheri
 		Driver:           driver(c),
 		Loops:            c.Relay.Loops,
 		Bundle:           c.Relay.IOURing,
+		TLS:              security,
 		Policy:           policy,
 		Monitor:          monitor,
 	})
@@ -159,6 +174,7 @@ func newService(c *config.Config, log *zap.Logger, level zap.AtomicLevel, inheri
 		return nil, err
 	}
 	s := &service{log: log, level: level, started: c, running: c, relay: server, quit: make(chan struct{}, 1), control: newControl(log, server, policy, c.Rewrite.Strategy)}
+	s.secrets = secrets
 	s.records = &recordings{log: log, server: server}
 	s.slow = &statementLogs{log: log, server: server}
 	began := time.Now()

@@ -206,7 +206,7 @@ func TestApply(t *testing.T) {
 	var next *config.Config
 	var fault error
 	start := configured(t)
-	s := service{level: zap.NewAtomicLevel(), started: start, running: start, relay: &taken, records: &recordings{log: zap.NewNop(), server: noRecorder{}}, slow: &statementLogs{server: noStatements{}},
+	s := service{secrets: new(secrets), level: zap.NewAtomicLevel(), started: start, running: start, relay: &taken, records: &recordings{log: zap.NewNop(), server: noRecorder{}}, slow: &statementLogs{server: noStatements{}},
 		control: newControl(zap.NewNop(), &taken, &session.Policy{}, "innodb"), load: func() (*config.Config, error) { return next, fault }}
 	trials, err := trial.New(zap.NewNop(), trial.Options{Changed: func(running bool) { s.enforce(running) }})
 	if err != nil {

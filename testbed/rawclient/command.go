@@ -139,7 +139,7 @@ func (c *Conn) FieldList(table, wildcard string) (Reply, error) {
 // with the last scramble seen; an ERR is in the reply.
 func (c *Conn) ChangeUser(user, password, schema string) (Reply, error) {
 	plugin := c.Greeting.Plugin
-	first, err := answer(plugin, password, c.scramble)
+	first, err := c.answerFor(plugin, password)
 	if err != nil {
 		plugin, first = mysql.AUTH_NATIVE_PASSWORD, nil
 	}

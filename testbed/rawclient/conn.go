@@ -1,10 +1,11 @@
 // Package rawclient is a small MySQL client for whoever must see every byte a server sends: each reply comes back as
 // all of its packets' fields, nothing is converted, retried or hidden. It shares no code with the proxy, so that a
-// misunderstanding of the protocol cannot sit on both sides. It knows no TLS, no compression and no replication.
+// misunderstanding of the protocol cannot sit on both sides. It knows no compression and no replication.
 package rawclient
 
 import (
 	"bufio"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
@@ -50,6 +51,7 @@ type Config struct {
 	// LocalInfile gives the content for a LOAD DATA LOCAL INFILE of name; nil refuses every file with an empty packet.
 	LocalInfile func(name string) []byte
 	Timeout     time.Duration // for each packet; 0 means 30 s
+	TLS         *tls.Config   // asks for TLS with these settings unless nil
 	KeepRaw     bool          // fill Reply.Raw and Reply.Sent
 }
 
@@ -62,6 +64,7 @@ type Conn struct {
 	Login Reply
 
 	config   Config
+	secure   bool // the password may be said in clear: TLS, or a unix socket
 	socket   net.Conn
 	in       *bufio.Reader
 	sequence byte // of the next packet, in either direction

@@ -7,6 +7,7 @@ import (
 	"crypto/rsa"
 	"crypto/sha1"
 	"crypto/sha256"
+	"crypto/tls"
 	"crypto/x509"
 	"encoding/binary"
 	"encoding/pem"
@@ -69,9 +70,26 @@ func (c *Conn) login() error {
 		wanted |= mysql.CLIENT_CONNECT_WITH_DB
 	}
 	c.MariaDB = c.config.MariaDB & g.MariaDB
+	c.secure = c.config.Network == "unix"
+	if c.config.TLS != nil {
+		wanted |= mysql.CLIENT_SSL
+		if g.Capabilities&mysql.CLIENT_SSL == 0 {
+			return errors.New("no TLS is offered")
+		}
+	}
 	c.Capabilities = wanted & (g.Capabilities | mysql.CLIENT_LONG_PASSWORD)
 	if c.config.MariaDB != 0 {
 		c.Capabilities &^= mysql.CLIENT_LONG_PASSWORD
+	}
+	login := binary.LittleEndian.AppendUint32(nil, c.Capabilities)
+	login = binary.LittleEndian.AppendUint32(login, 1<<30)
+	login = append(login, c.config.Collation)
+	login = append(login, make([]byte, 19)...)
+	login = binary.LittleEndian.AppendUint32(login, c.MariaDB)
+	if c.config.TLS != nil {
+		if err := c.startTLS(login); err != nil {
+			return fmt.Errorf("TLS: %w", err)
+		}
 	}
 	plugin := c.config.Plugin
 	if plugin == "" {
@@ -82,11 +100,6 @@ func (c *Conn) login() error {
 		// A plugin we do not know: let the server ask for another.
 		plugin, answer = mysql.AUTH_NATIVE_PASSWORD, nil
 	}
-	login := binary.LittleEndian.AppendUint32(nil, c.Capabilities)
-	login = binary.LittleEndian.AppendUint32(login, 1<<30)
-	login = append(login, c.config.Collation)
-	login = append(login, make([]byte, 19)...)
-	login = binary.LittleEndian.AppendUint32(login, c.MariaDB)
 	login = append(login, c.config.User...)
 	login = append(login, 0)
 	if c.Capabilities&mysql.CLIENT_PLUGIN_AUTH_LENENC_CLIENT_DATA != 0 {
@@ -115,6 +128,20 @@ func (c *Conn) login() error {
 	return nil
 }
 
+// startTLS sends the head of the login as the SSLRequest, and makes the connection secure.
+func (c *Conn) startTLS(head []byte) error {
+	if err := c.writePacket(head); err != nil {
+		return err
+	}
+	secure := tls.Client(c.socket, c.config.TLS)
+	if err := secure.Handshake(); err != nil {
+		return err
+	}
+	c.socket, c.secure = secure, true
+	c.in.Reset(secure)
+	return nil
+}
+
 func (c *Conn) appendAttributes(p []byte) []byte {
 	var attributes []byte
 	for _, name := range slices.Sorted(maps.Keys(c.config.Attributes)) {
@@ -126,7 +153,14 @@ func (c *Conn) appendAttributes(p []byte) []byte {
 
 // answer computes a plugin's first answer to the scramble in hand.
 func (c *Conn) answer(plugin string) ([]byte, error) {
-	return answer(plugin, c.config.Password, c.scramble)
+	return c.answerFor(plugin, c.config.Password)
+}
+
+func (c *Conn) answerFor(plugin, password string) ([]byte, error) {
+	if plugin == mysql.AUTH_SHA256_PASSWORD && c.config.TLS != nil {
+		return append([]byte(password), 0), nil
+	}
+	return answer(plugin, password, c.scramble)
 }
 
 func answer(plugin, password string, scramble []byte) ([]byte, error) {
@@ -201,7 +235,7 @@ func (c *Conn) authenticate(reply *Reply, plugin, password string) error {
 				return fmt.Errorf("auth switch: %w", r.err)
 			}
 			reply.Turns = append(reply.Turns, "switch to "+plugin)
-			a, err := answer(plugin, password, c.scramble)
+			a, err := c.answerFor(plugin, password)
 			if err != nil {
 				return err
 			}
@@ -229,7 +263,7 @@ func (c *Conn) moreData(reply *Reply, plugin, password string, data []byte) erro
 		return nil
 	case len(data) == 1 && data[0] == mysql.CACHE_SHA2_FULL_AUTH:
 		reply.Turns = append(reply.Turns, "full")
-		if c.config.Network == "unix" {
+		if c.secure {
 			return c.writePacket(append([]byte(password), 0))
 		}
 		return c.writePacket([]byte{2}) // ask for the public key
