@@ -102,7 +102,7 @@ type conversation struct {
 	batch   *batch          // a multi-statement packet that is run one by one
 
 	first [wire.HeaderSize + 1]byte // the beginning of a reply that is not relayed,
-	head  int                       // and how much of it is there
+	head  uint8                     // and how much of it is there
 
 	tracker *wire.ResponseTracker // of the reply in progress; borrowed, so that an idle session holds none
 	up      wire.Framer           // the client's command or file in progress
@@ -326,12 +326,12 @@ func (c *conversation) deliver(b []byte, out *output) {
 		c.toClient(b, out)
 		return
 	}
-	if c.head < len(c.first) {
+	if int(c.head) < len(c.first) {
 		// A reply to a statement begins with sequence number 1. An ERR with 0 is no reply: the server ends the connection.
 		k := copy(c.first[c.head:], b)
-		if c.head += k; c.head == len(c.first) && c.first[3] == 0 && c.first[4] == 0xFF {
+		if c.head += uint8(k); int(c.head) == len(c.first) && c.first[3] == 0 && c.first[4] == 0xFF {
 			c.goodbye = true
-			c.toClient(bytes.Clone(c.first[:c.head-k]), out)
+			c.toClient(bytes.Clone(c.first[:int(c.head)-k]), out)
 			c.toClient(b, out)
 			return
 		}
