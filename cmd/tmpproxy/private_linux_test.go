@@ -1,9 +1,16 @@
 package main
 
 import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/x509"
+	"encoding/base64"
 	"encoding/binary"
 	"encoding/json"
+	"encoding/pem"
 	"fmt"
+	"math/big"
 	"net"
 	"net/http"
 	"os"
@@ -43,7 +50,8 @@ func TestServeKeepsSecrets(t *testing.T) {
 	slow := filepath.Join(dir, "slow.log")
 	writeToken(t, tokens, token)
 	writeToken(t, passwords, password)
-	settings := "admin: {token_file: " + tokens + ", pprof: true}\nlog: {level: debug}\nslow_log: {file: " + slow + ", threshold: 0s}\n" +
+	certificate, key, keyText := writeCertificate(t, dir)
+	settings := "listen: {tls: {mode: optional, cert_file: " + certificate + ", key_file: " + key + "}}\nadmin: {token_file: " + tokens + ", pprof: true}\nlog: {level: debug}\nslow_log: {file: " + slow + ", threshold: 0s}\n" +
 		"backend: {monitor: {user: watch, password_file: " + passwords + "}}\nrewrite: {routines: scan}\n"
 	writeFile(t, file, settings)
 	s := serve(t, nil, "--config", file, "--backend.address="+startBackend(t).address())
@@ -86,7 +94,7 @@ func TestServeKeepsSecrets(t *testing.T) {
 		t.Errorf("reload: %d %s", status, body)
 	}
 
-	secrets := []string{token, password, scramble, value, wrong}
+	secrets := append([]string{token, password, scramble, value, wrong}, strings.Fields(keyText)...)
 	look := func(where, text string) {
 		t.Helper()
 		for _, secret := range secrets {
@@ -133,4 +141,26 @@ func TestServeKeepsSecrets(t *testing.T) {
 	}
 	look("the slow log", string(text))
 	http.DefaultClient.CloseIdleConnections()
+}
+
+// writeCertificate makes a certificate and its key, and returns their files and what is in the latter.
+func writeCertificate(t *testing.T, dir string) (certificate, key, text string) {
+	t.Helper()
+	private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	template := &x509.Certificate{SerialNumber: big.NewInt(1), NotAfter: time.Now().Add(time.Hour), DNSNames: []string{"proxy.example"}}
+	public, err := x509.CreateCertificate(rand.Reader, template, template, &private.PublicKey, private)
+	if err != nil {
+		t.Fatal(err)
+	}
+	secret, err := x509.MarshalPKCS8PrivateKey(private)
+	if err != nil {
+		t.Fatal(err)
+	}
+	certificate, key = filepath.Join(dir, "certificate.pem"), filepath.Join(dir, "key.pem")
+	writeFile(t, certificate, string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: public})))
+	writeFile(t, key, string(pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: secret})))
+	return certificate, key, base64.StdEncoding.EncodeToString(secret)[:64]
 }
