@@ -57,7 +57,7 @@ func metricsOfOurs(t *testing.T) []metric {
 	}
 	defer trials.Close()
 	found := append(described(append(s.Collectors(), trials.Collector())...),
-		metric{"tmpproxy_build_info", []string{"go", "version"}}, metric{"tmpproxy_config_reloads_total", []string{"result"}},
+		metric{"tmpproxy_build_info", []string{"go", "version"}}, metric{"tmpproxy_strategy", []string{"strategy"}}, metric{"tmpproxy_config_reloads_total", []string{"result"}},
 		metric{name: "tmpproxy_config_last_reload_successful"}, metric{name: "tmpproxy_config_last_reload_success_timestamp_seconds"})
 	for _, name := range []string{"tmpproxy_recording", "tmpproxy_recorded_sessions_total", "tmpproxy_recorded_records_total",
 		"tmpproxy_recorded_bytes_total", "tmpproxy_slow_statements_total", "tmpproxy_spans_total"} {
@@ -168,7 +168,7 @@ func TestDashboardAndAlerts(t *testing.T) {
 			t.Errorf("%s: found %q, not %q", c.expression, got, c.wrong)
 		}
 	}
-	for file, least := range map[string]int{"deploy/grafana/tmpproxy.json": 30, "deploy/prometheus/alerts.yaml": 11} {
+	for file, least := range map[string]int{"deploy/grafana/tmpproxy.json": 42, "deploy/prometheus/alerts.yaml": 12} {
 		found := expressions(t, file)
 		if len(found) < least {
 			t.Errorf("%s: %d expressions", file, len(found))

@@ -29,6 +29,9 @@ func TestSystemCallsOfManySessions(t *testing.T) {
 	for name, bundling := range map[string]bool{"bundled": true, "one by one": false} {
 		t.Run(name, func(t *testing.T) {
 			l := newStill(t)
+			if got := l.server.IOURing(); got != (l.bundler != nil) {
+				t.Errorf("io_uring is said to be in use: %v", got)
+			}
 			if !bundling && l.bundler != nil {
 				l.bundler.close()
 				l.bundler = nil

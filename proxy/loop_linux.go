@@ -247,6 +247,8 @@ func newLoop(s *Server) (*loop, error) {
 	if s.options.Bundle {
 		if l.bundler, err = newBundler(); err != nil {
 			s.journal.write(zapcore.InfoLevel, "writes go one by one", zap.Error(err))
+		} else {
+			s.bundling.Store(true)
 		}
 	}
 	return l, nil

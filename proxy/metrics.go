@@ -25,6 +25,12 @@ func (s *Server) Collectors() []prometheus.Collector {
 		newBackendMetrics(&s.backends),
 		gauge("tmpproxy_sessions", "Sessions, those that are dialling or closing included.", func() float64 { return float64(s.active.Load()) }),
 		gauge("tmpproxy_handshakes", "Sessions that are not logged in yet.", func() float64 { return float64(s.handshakes.Load()) }),
+		gauge("tmpproxy_io_uring", "1 if event loops make many writes in one system call, by io_uring.", func() float64 {
+			if s.IOURing() {
+				return 1
+			}
+			return 0
+		}),
 		counter("tmpproxy_accepted_clients_total", "Clients that connected.", &c.Accepted, nil),
 		counter(refused, refusedHelp, &c.RefusedSessions, prometheus.Labels{"reason": "max_sessions"}),
 		counter(refused, refusedHelp, &c.RefusedHandshakes, prometheus.Labels{"reason": "max_handshakes"}),

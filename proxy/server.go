@@ -123,6 +123,7 @@ type Server struct {
 	cancel    context.CancelFunc
 	workers   workers
 	backends  backends
+	bundling  atomic.Bool // an event loop makes its writes through io_uring
 	hop       hop
 
 	mu     sync.Mutex
@@ -228,6 +229,9 @@ func (s *Server) Addresses() []net.Addr {
 
 // Counts returns the counters, which may be read at any time.
 func (s *Server) Counts() *Counts { return &s.counts }
+
+// IOURing says whether event loops make many writes in one system call. Safe for concurrent use.
+func (s *Server) IOURing() bool { return s.bundling.Load() }
 
 // Serve admits clients, after Listen, until ctx is done. Then it closes the listeners, leaves the sessions alone for
 // Options.ShutdownFinish, and asks those that are left to end; the ones that have not after Options.ShutdownGrace are closed. It returns

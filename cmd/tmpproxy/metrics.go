@@ -63,5 +63,31 @@ func (m *reloadMetrics) note(at time.Time, err error) {
 	m.time.Set(seconds(at))
 }
 
+// strategyMetric says which strategy is in force.
+type strategyMetric struct {
+	inForce func() strategyStatus
+	desc    *prometheus.Desc
+}
+
+func newStrategyMetric(inForce func() strategyStatus) *strategyMetric {
+	return &strategyMetric{inForce, prometheus.NewDesc("tmpproxy_strategy",
+		"1 for the strategy that is in force, 0 for the others. Arms of a trial have their own.", []string{"strategy"}, nil)}
+}
+
+// Describe is prometheus.Collector's.
+func (m *strategyMetric) Describe(to chan<- *prometheus.Desc) { to <- m.desc }
+
+// Collect is prometheus.Collector's.
+func (m *strategyMetric) Collect(to chan<- prometheus.Metric) {
+	now := m.inForce().InForce
+	for name := range strategies {
+		value := 0.0
+		if name == now {
+			value = 1
+		}
+		to <- prometheus.MustNewConstMetric(m.desc, prometheus.GaugeValue, value, name)
+	}
+}
+
 // seconds is a time as metrics have it.
 func seconds(t time.Time) float64 { return float64(t.UnixMilli()) / 1000 }

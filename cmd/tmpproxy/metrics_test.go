@@ -1,6 +1,7 @@
 package main
 
 import (
+	"encoding/json"
 	"regexp"
 	"slices"
 	"strings"
@@ -18,7 +19,7 @@ import (
 
 // labels are the label names that metrics may have. The values of each come from a fixed list, or are the arms of the present
 // trial or the backends of the settings: never from a client, a statement or a name of the server's.
-var labels = []string{"answered_by", "arm", "backend", "class", "reason", "result", "side"}
+var labels = []string{"answered_by", "arm", "backend", "class", "reason", "result", "side", "strategy"}
 
 var descPattern = regexp.MustCompile(`^Desc\{fqName: "([^"]*)", help: "(.*)", unit: "[^"]*", constLabels: \{([^}]*)\}, variableLabels: \{([^}]*)\}\}$`)
 
@@ -37,6 +38,7 @@ func ownCollectors(t *testing.T) []prometheus.Collector {
 	}
 	t.Cleanup(func() { trials.Close() })
 	all := append(server.Collectors(), newReloadMetrics(prometheus.NewRegistry(), time.Now()).collectors()...)
+	all = append(all, newStrategyMetric(func() strategyStatus { return strategyStatus{InForce: "keep"} }))
 	all = append(all, new(statementLogs).collectors()...)
 	return append(append(all, trials.Collector()), new(recordings).collectors()...)
 }
@@ -79,6 +81,44 @@ func TestMetricNames(t *testing.T) {
 	}
 	if seen < 10 {
 		t.Errorf("only %d metrics", seen)
+	}
+}
+
+// TestStrategyMetric switches and reads what is served.
+func TestStrategyMetric(t *testing.T) {
+	in := "keep"
+	registry := prometheus.NewRegistry()
+	registry.MustRegister(newStrategyMetric(func() strategyStatus { return strategyStatus{InForce: in} }))
+	for _, in = range []string{"keep", "native"} {
+		families, err := registry.Gather()
+		if err != nil || len(families) != 1 {
+			t.Fatal(families, err)
+		}
+		for _, m := range families[0].GetMetric() {
+			name := m.GetLabel()[0].GetValue()
+			if got := m.GetGauge().GetValue() == 1; got != (name == in) {
+				t.Errorf("%s in force: that %s is, is said to be %v", in, name, got)
+			}
+		}
+		if len(families[0].GetMetric()) != len(strategies) {
+			t.Errorf("%d strategies", len(families[0].GetMetric()))
+		}
+	}
+}
+
+// TestIOURing asks whether writes are bundled: never when it is switched off, else as the kernel allows.
+func TestIOURing(t *testing.T) {
+	for _, wanted := range []string{"true", "false"} {
+		s := serve(t, nil, "--relay.io_uring="+wanted, "--backend.address="+startBackend(t).address())
+		_, text := s.get("/api/status")
+		var all status
+		if err := json.Unmarshal([]byte(text), &all); err != nil {
+			t.Fatal(err)
+		}
+		_, metrics := s.get("/metrics")
+		if counted := strings.Contains(metrics, "\ntmpproxy_io_uring 1\n"); counted != all.IOURing || counted && wanted == "false" {
+			t.Errorf("relay.io_uring %s: the status says %v, the metric %v", wanted, all.IOURing, counted)
+		}
 	}
 }
 

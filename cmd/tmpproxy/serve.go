@@ -180,6 +180,7 @@ func newService(c *config.Config, log *zap.Logger, level zap.AtomicLevel, inheri
 	began := time.Now()
 	registry := newRegistry()
 	s.reloads = newReloadMetrics(registry, began)
+	registry.MustRegister(newStrategyMetric(s.control.Status))
 	s.watch.accept(c)
 	registry.MustRegister(server.Collectors()...)
 	registry.MustRegister(s.records.collectors()...)
@@ -237,7 +238,7 @@ func newService(c *config.Config, log *zap.Logger, level zap.AtomicLevel, inheri
 					}
 					return status{
 						Trial: running, Version: thisBuild().Version, Started: began, Uptime: time.Since(began).Seconds(), Draining: s.draining.Load(),
-						Sessions: len(server.Sessions()), Strategy: s.control.Status(), Changes: s.admin.Changes(), Totals: total(server.Shapes()),
+						Sessions: len(server.Sessions()), Strategy: s.control.Status(), Changes: s.admin.Changes(), Totals: total(server.Shapes()), IOURing: server.IOURing(),
 					}
 				},
 			},

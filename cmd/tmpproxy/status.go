@@ -17,6 +17,7 @@ type status struct {
 	Trial    string         `json:"trial,omitempty"` // name of the one that is running
 	Changes  string         `json:"changes"`         // what they take: see admin.Server.Changes
 	Totals   totals         `json:"totals"`          // of all shapes, since the process began
+	IOURing  bool           `json:"io_uring"`        // event loops make many writes in one system call
 }
 
 // totals sum up the shapes.
