@@ -12,9 +12,10 @@ import (
 // An address is host:port, or the absolute path of a unix socket: [Network] tells them apart. Sizes are in bytes.
 type Config struct {
 	Listen struct {
-		Addresses []string // at least one, all different
-		ReusePort bool
-		TLS       struct {
+		Addresses     []string // at least one, all different
+		ReusePort     bool
+		ProxyNetworks []string // networks such as 10.0.0.0/8, or unix
+		TLS           struct {
 			Mode string // off, optional, required or passthrough
 			Certificates
 		}
@@ -22,6 +23,7 @@ type Config struct {
 	Backend struct {
 		Addresses      []string // at least one, all different; the first that is up serves new sessions
 		ConnectTimeout time.Duration
+		ProxyProtocol  string // none or v2
 		Check          struct {
 			Interval time.Duration
 			Timeout  time.Duration

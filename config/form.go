@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"net/netip"
 	"net/url"
 	"strconv"
 	"strings"
@@ -199,6 +200,22 @@ var collector = scalar("URL", func(s string) (string, error) {
 		return "", errors.New("is not a URL such as http://127.0.0.1:4318/v1/traces, without user and password")
 	}
 	return s, nil
+})
+
+// networkOf is a network, an address, or the word unix.
+var networkOf = scalar("network", func(s string) (string, error) {
+	if strings.EqualFold(s, "unix") {
+		return "unix", nil
+	}
+	if a, err := netip.ParseAddr(s); err == nil && a.Zone() == "" {
+		a = a.Unmap()
+		return netip.PrefixFrom(a, a.BitLen()).String(), nil
+	}
+	p, err := netip.ParsePrefix(s)
+	if err != nil {
+		return "", fmt.Errorf("%q is neither a network such as 10.0.0.0/8, nor an address, nor unix", s)
+	}
+	return p.Masked().String(), nil
 })
 
 // optional makes a form whose word none means "".

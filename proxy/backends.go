@@ -221,7 +221,10 @@ func (r *relay) failedOver(err error) bool {
 
 // ungreeted says whether the session's backend has said nothing.
 func (r *relay) ungreeted() bool {
-	greeting, ok := r.spare()
+	if !r.handshaking || r.server.isClosing() {
+		return false
+	}
+	greeting, ok := r.reusable()
 	return ok && len(greeting) == 0
 }
 

@@ -15,10 +15,20 @@ import (
 	"tmpproxy/wire"
 )
 
-// dial connects to a backend.
-func (s *Server) dial(ctx context.Context, b *backend) (net.Conn, error) {
+// dial connects to a backend. header says for whom, where that is to be said.
+func (s *Server) dial(ctx context.Context, b *backend, header []byte) (net.Conn, error) {
 	d := net.Dialer{Timeout: s.options.ConnectTimeout, KeepAliveConfig: keepAlive}
-	return d.DialContext(ctx, network(b.address), b.address)
+	conn, err := d.DialContext(ctx, network(b.address), b.address)
+	if err != nil {
+		return nil, err
+	}
+	if s.options.ProxyProtocol {
+		if _, err := conn.Write(header); err != nil { // a new connection takes it at once
+			conn.Close()
+			return nil, err
+		}
+	}
+	return conn, nil
 }
 
 // unreached notes that no backend was reached for a session, and says what to tell the client of the last.
@@ -33,10 +43,10 @@ func (s *Server) unreached(r *relay, err error) []byte {
 
 // connect gives a new session its backend connection and hands both over to the driver.
 func (s *Server) connect(r *relay, client net.Conn) {
-	backend, greeting, dialled := r.backend.spares.take()
+	backend, greeting, dialled := r.backend.spares.take() // none is kept where each is one client's
 	if backend == nil {
 		var err error
-		if backend, err = s.dial(s.dialing, r.backend); err != nil {
+		if backend, err = s.dial(s.dialing, r.backend, appendProxyHeader(nil, r.source, r.target)); err != nil {
 			if r.failedOver(err) {
 				s.connect(r, client)
 				return
@@ -125,7 +135,7 @@ func (s *Server) Ready(ctx context.Context) error {
 
 // greeted says whether a backend greets: nil, or why not. The connection serves the next client.
 func (s *Server) greeted(ctx context.Context, b *backend) error {
-	conn, err := s.dial(ctx, b)
+	conn, err := s.dial(ctx, b, appendProxyLocal(nil))
 	if err != nil {
 		return err
 	}
@@ -149,6 +159,11 @@ func (s *Server) greeted(ctx context.Context, b *backend) error {
 		return fmt.Errorf("no greeting: %w", err)
 	}
 	conn.SetReadDeadline(time.Time{})
+	if s.options.ProxyProtocol {
+		takeLeave(conn, greeting)
+		conn.Close()
+		return nil
+	}
 	b.spares.adopt(func() (net.Conn, error) { return conn, nil }, greeting, dialled)
 	return nil
 }

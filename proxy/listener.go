@@ -151,9 +151,56 @@ func (s *Server) admit(conn net.Conn, listener net.Addr) {
 	s.sessions.Add(1)
 	r := &relay{server: s, id: s.ids.Add(1), client: clientAddress(conn, listener), host: clientHost(conn), local: listener.Network() == "unix", since: time.Now(), handshaking: true,
 		untried: *s.backends.order.Load()}
+	r.source = tcpAddress(conn.RemoteAddr())
 	r.next()
+	if s.fromProxy(conn) {
+		go s.introduce(r, conn)
+		return
+	}
+	s.begin(r, conn)
+}
+
+// headerTime is how long the header of the PROXY protocol may take.
+const headerTime = time.Second
+
+// fromProxy says whether a connection has to begin with a header of the PROXY protocol.
+func (s *Server) fromProxy(conn net.Conn) bool {
+	a := tcpAddress(conn.RemoteAddr())
+	for _, network := range s.options.ProxyNetworks {
+		if a.IsValid() && network.Contains(a.Addr()) {
+			return true
+		}
+	}
+	return s.options.ProxyUnix && !a.IsValid()
+}
+
+// introduce begins a session for the client that the header of the PROXY protocol names. Without one it is refused.
+func (s *Server) introduce(r *relay, conn net.Conn) {
+	conn.SetReadDeadline(time.Now().Add(headerTime))
+	from, err := readProxyHeader(conn)
+	if err != nil {
+		s.counts.RefusedHeaders.Add(1)
+		s.journal.write(zapcore.WarnLevel, "client refused", zap.String("limit", "proxy_networks"), zap.String("client", r.client), zap.Error(err))
+		s.refuse(conn, wire.Err{Code: 1043, State: "08S01", Message: "Bad handshake: tmpproxy expects a PROXY protocol header from here (listen.proxy_networks)"})
+		r.because("no PROXY header")
+		r.gone()
+		return
+	}
+	conn.SetReadDeadline(time.Time{})
+	switch {
+	case from.address.IsValid():
+		r.source, r.client, r.host = from.address, from.address.String(), from.address.Addr().String()
+	case from.unix:
+		r.source, r.client, r.host = from.address, "unix by "+r.client, ""
+	}
+	s.begin(r, conn)
+}
+
+// begin gives a session its conversation and has it connected.
+func (s *Server) begin(r *relay, conn net.Conn) {
+	r.target = tcpAddress(conn.LocalAddr())
 	s.prepare(r)
-	if r.backend.spares.empty() && s.driver.open(r, conn) {
+	if !s.options.ProxyProtocol && r.backend.spares.empty() && s.driver.open(r, conn) {
 		return
 	}
 	go s.connect(r, conn)

@@ -72,8 +72,8 @@ func (ls *loops) carry(r *relay, client, backend net.Conn, greeting []byte) {
 
 func (ls *loops) open(r *relay, client net.Conn) bool {
 	address := socketAddress(r.backend.address)
-	if address == nil {
-		return false // it has to be looked up
+	if address == nil || r.server.options.ProxyProtocol {
+		return false // it has to be looked up, or to be told first for whom it is
 	}
 	fd, connected, err := connect(address)
 	if err != nil {

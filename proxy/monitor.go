@@ -27,6 +27,7 @@ type Monitor struct {
 	Timeout  time.Duration // of a whole question
 	TLS      BackendTLS
 	Client   func(backend string) *tls.Config // as in TLS
+	Proxied  bool          // the server takes connections that begin with a PROXY protocol header: it is told that this is nobody else's
 }
 
 // ErrNoAccount is the answer to questions that need an account when there is none.
@@ -317,7 +318,13 @@ func (g *greeted) Read(b []byte) (int, error) {
 
 func (m *Monitor) dial(ctx context.Context) (net.Conn, error) {
 	var dialer net.Dialer
-	return dialer.DialContext(ctx, network(m.Address), m.Address)
+	conn, err := dialer.DialContext(ctx, network(m.Address), m.Address)
+	if err == nil && m.Proxied {
+		if _, err = conn.Write(appendProxyLocal(nil)); err != nil {
+			conn.Close()
+		}
+	}
+	return conn, err
 }
 
 // plain drops the stack that go-mysql keeps with an error.

@@ -1,6 +1,7 @@
 package proxy
 
 import (
+	"net/netip"
 	"time"
 
 	"go.uber.org/zap"
@@ -40,6 +41,8 @@ type relay struct {
 	host   string // its host; "" on a unix socket
 	local  bool   // the client came over a unix socket
 	since  time.Time
+
+	source, target netip.AddrPort // of the client's connection, as a PROXY header had it; zero on a unix socket
 
 	backend *backend   // where the session is, or is being connected to
 	untried []*backend // where it may go if that fails before the client has seen anything
@@ -139,9 +142,13 @@ func (r *relay) greeting() bool {
 
 // spare says whether the backend connection can serve another client, for the driver that sees it whole.
 func (r *relay) spare() (greeting []byte, ok bool) {
-	if !r.handshaking || r.server.isClosing() {
-		return nil, false
+	if !r.handshaking || r.server.isClosing() || r.server.options.ProxyProtocol {
+		return nil, false // by its header the connection is one client's
 	}
+	return r.reusable()
+}
+
+func (r *relay) reusable() (greeting []byte, ok bool) {
 	if r.double != nil {
 		return r.double.spare()
 	}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"net/netip"
 	"runtime"
 	"runtime/debug"
 	"sync"
@@ -31,9 +32,15 @@ type Options struct {
 	Listen []string // host:port, or the path of a unix socket; at least one, unless there are Listeners
 	// Listeners are used in place of Listen: TCP or unix sockets that another program has made, and keeps.
 	Listeners []net.Listener
-	Share     bool     // let another process listen at the addresses of Listen at the same time, and hand over to it at the end
-	Backends  []string // likewise; new sessions go to the first that is up
-	Check     Check    // of Backends, if they are several
+	Share     bool // let another process listen at the addresses of Listen at the same time, and hand over to it at the end
+	// ProxyNetworks are where clients come from that have to say by a PROXY protocol header for whom they come, and ProxyUnix says that
+	// those of unix sockets have to. Nobody else may.
+	ProxyNetworks []netip.Prefix
+	ProxyUnix     bool
+	// ProxyProtocol has connections to backends begin with such a header, of version 2.
+	ProxyProtocol bool
+	Backends      []string // likewise; new sessions go to the first that is up
+	Check         Check    // of Backends, if they are several
 
 	ConnectTimeout   time.Duration // of dialling the backend; 0: the system's
 	HandshakeTimeout time.Duration // between the backend connection and the login; 0: none. Should be below the server's connect_timeout
@@ -58,6 +65,7 @@ type Counts struct {
 	Accepted          atomic.Uint64
 	RefusedSessions   atomic.Uint64 // by Options.MaxSessions
 	RefusedHandshakes atomic.Uint64 // by Options.MaxHandshakes
+	RefusedHeaders    atomic.Uint64 // by Options.ProxyNetworks
 	Shortages         atomic.Uint64 // connections that found no descriptors
 	DialFailures      atomic.Uint64
 	HandshakeTimeouts atomic.Uint64

@@ -95,7 +95,7 @@ func newMonitor(c *config.Config) (*proxy.Monitor, error) {
 		return nil, err
 	}
 	enforce()
-	return &proxy.Monitor{Address: c.Backend.Addresses[0], User: c.Backend.Monitor.User, Password: password,
+	return &proxy.Monitor{Address: c.Backend.Addresses[0], User: c.Backend.Monitor.User, Password: password, Proxied: c.Backend.ProxyProtocol == "v2",
 		Timeout: max(monitorTimeout, c.Backend.ConnectTimeout), TLS: backendModes[c.Backend.TLS.Mode], Client: own.dialling}, nil
 }
 

@@ -5,10 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"net/netip"
 	"os"
 	"os/signal"
 	"runtime"
 	"runtime/debug"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -155,6 +157,9 @@ func newService(c *config.Config, log *zap.Logger, level zap.AtomicLevel, inheri
 		Listen:           c.Listen.Addresses,
 		Listeners:        inherited.clients,
 		Share:            c.Listen.ReusePort,
+		ProxyNetworks:    proxyNetworks(c),
+		ProxyUnix:        slices.Contains(c.Listen.ProxyNetworks, "unix"),
+		ProxyProtocol:    c.Backend.ProxyProtocol == "v2",
 		Backends:         c.Backend.Addresses,
 		Check:            checksOf(c),
 		ConnectTimeout:   c.Backend.ConnectTimeout,
@@ -281,6 +286,16 @@ func driver(c *config.Config) string {
 		return ""
 	}
 	return c.Relay.Driver
+}
+
+// proxyNetworks returns the networks from which a PROXY protocol header is expected.
+func proxyNetworks(c *config.Config) (list []netip.Prefix) {
+	for _, n := range c.Listen.ProxyNetworks {
+		if p, err := netip.ParsePrefix(n); err == nil { // all but the word unix
+			list = append(list, p)
+		}
+	}
+	return list
 }
 
 // checksOf returns the settings of the backends' checks.

@@ -53,6 +53,7 @@ type Config struct {
 	Timeout     time.Duration // for each packet; 0 means 30 s
 	TLS         *tls.Config   // asks for TLS with these settings unless nil
 	KeepRaw     bool          // fill Reply.Raw and Reply.Sent
+	Header      string        // sent before anything else, as a load balancer does
 }
 
 // Conn is one connection. One goroutine may use it at a time.
@@ -105,6 +106,10 @@ func Connect(config Config) (*Conn, error) {
 	}
 	socket, err := net.DialTimeout(config.Network, config.Address, config.Timeout)
 	if err != nil {
+		return nil, err
+	}
+	if _, err := io.WriteString(socket, config.Header); err != nil {
+		socket.Close()
 		return nil, err
 	}
 	c := newConn(socket, config)
