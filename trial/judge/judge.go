@@ -94,7 +94,7 @@ type side struct {
 	warned          bool              // the lists of warnings are known to differ
 	mixed           bool              // MySQL: a write has failed, which may have warned before of mixed engines
 	statistics      bool              // MariaDB: an InnoDB table was made
-	prepared        bool              // the last step prepared a statement, which leaves ROW_COUNT() alone
+	prepared        bool              // the last step was one that leaves ROW_COUNT() alone, as a preparation is
 	counted         bool              // ROW_COUNT() is known to differ
 	copied          bool              // user variables hold what differed
 	states          bool              // in the present step all that is told of the session's state is whether a transaction is open
@@ -367,6 +367,7 @@ var (
 	// On MariaDB, these leave the list of warnings alone, or may do so, whatever else is in them.
 	keepsDiagnostics = regexp.MustCompile(`^\s*(SET|USE|SAVEPOINT|RELEASE|ROLLBACK|COMMIT|BEGIN|START|DO|PREPARE|DEALLOCATE|XA|UNLOCK|ALTER DATABASE|CREATE FUNCTION|CREATE PROCEDURE|CALL|EXECUTE)\b|/\*[!M]`)
 	severalRows      = regexp.MustCompile(`(?s)\b(INSERT|REPLACE)\b.*(SELECT|\),\s*\()|\bUPDATE\b|\bLOAD\b|\bCALL\b|\bEXECUTE\b`)
+	looksUp          = regexp.MustCompile(`^\s*(SHOW|DESC|DESCRIBE)\b`)
 	insertsRows      = regexp.MustCompile(`\b(INSERT|REPLACE|LOAD|CALL|EXECUTE)\b`)
 	leavesGaps       = regexp.MustCompile(`(?s)\b(INSERT|REPLACE)\b.*(SELECT|IGNORE|DUPLICATE)|\b(CALL|EXECUTE|LOAD)\b`)
 	isRollback       = regexp.MustCompile(`(^|;)\s*(XA )?ROLLBACK\b`)
@@ -404,7 +405,8 @@ func (s *side) finish(direct, proxied *Exchange) {
 	failed := direct.Reply.Err() != nil || proxied.Reply.Err() != nil
 	s.pending = (s.pending || executesText.MatchString(s.text) || executesHandle(direct.Step)) && direct.Reply.Err() != nil && !s.mariadb
 	s.mixed = s.mixed && reads || failed && !s.mariadb && writes.MatchString(s.text)
-	s.prepared = direct.Step.Verb == prepare || s.prepared && s.text == ""
+	s.prepared = direct.Step.Verb == prepare || direct.Step.Verb == fieldList || s.prepared && s.text == "" ||
+		s.mariadb && failed && looksUp.MatchString(s.text)
 	s.statistics = s.statistics || s.mariadb && makesInnoDB(s.text)
 	if isRollback.MatchString(s.text) && (d > 0 || p > 0) {
 		s.rolledBack = true

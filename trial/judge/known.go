@@ -172,7 +172,7 @@ var Known = []Difference{
 		Match: func(s *side, d *compare.Difference) bool {
 			return (s.prepared || runsText.MatchString(s.text)) && strings.Contains(s.text, "ROW_COUNT") && data(d)
 		},
-		Reason: "ROW_COUNT() in a CALL or EXECUTE, or behind a COM_STMT_PREPARE, before which a parked table was dropped",
+		Reason: "ROW_COUNT() in a CALL or EXECUTE, or behind a COM_STMT_PREPARE, COM_FIELD_LIST or (MariaDB) a SHOW that fails, before which a parked table was dropped",
 	},
 	{
 		Name: "row-format", Servers: []string{"mariadb"},
