@@ -14,6 +14,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"tmpproxy/testbed/server"
 	"tmpproxy/tests/process"
@@ -239,6 +240,45 @@ func TestReplayFinds(t *testing.T) {
 				t.Errorf("%d kinds of differences, %+v", report.Unlisted(), report.Arms[1].Groups)
 			}
 		})
+	})
+}
+
+// TestReplayParallel has a statement wait for one that stands behind it, as they overlapped: one after another it holds up the run until
+// patience is over, side by side it does not.
+func TestReplayParallel(t *testing.T) {
+	eachKind(t, func(t *testing.T, kind server.Kind) {
+		s := shared(t, kind)
+		user, password := s.Account()
+		file := filepath.Join(t.TempDir(), "p.jsonl")
+		if err := os.WriteFile(file, []byte(`{"tmpproxy_recording":1,"began":"2026-03-01T12:00:00Z","masked":false}
+{"kind":"begin","session":1,"at":0}
+{"kind":"begin","session":2,"at":0}
+{"kind":"query","session":1,"at":10,"took":10,"text":"SELECT GET_LOCK('overlap', 0)"}
+{"kind":"query","session":2,"at":30,"took":1000,"text":"SELECT GET_LOCK('overlap', 60)"}
+{"kind":"query","session":1,"at":500,"took":500,"text":"SELECT RELEASE_LOCK('overlap')"}
+{"kind":"query","session":1,"at":2000,"took":10,"text":"SELECT IS_FREE_LOCK('overlap')"}
+{"kind":"end","session":1,"at":3000}
+{"kind":"end","session":2,"at":3000}
+`), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		for _, parallel := range []bool{false, true} {
+			patience := 200 * time.Millisecond
+			if parallel {
+				patience = time.Minute
+			}
+			report, err := replay.Run(context.Background(), replay.Options{
+				Source: func() (replay.Source, error) { source, _, err := replay.File(file); return source, err },
+				Server: replay.Arm{Network: "tcp", Address: s.Address}, User: user, Password: password, Parallel: parallel, Patience: patience,
+				Arms: []replay.Arm{{Name: "same", Strategy: "native", Network: "tcp", Address: s.Address}},
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if slow := report.Input.Slow > 0; slow == parallel || report.Unlisted() != 0 {
+				t.Errorf("parallel %v: %d statements held up the run, %d kinds of differences", parallel, report.Input.Slow, report.Unlisted())
+			}
+		}
 	})
 }
 

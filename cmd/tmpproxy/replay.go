@@ -36,6 +36,7 @@ func newReplay() *cobra.Command {
 	var names, further []string
 	var sameState bool
 	var patience time.Duration
+	var parallel bool
 	command := &cobra.Command{
 		Use:   "replay FILE",
 		Short: "Run a recording, or a general or slow log, with each strategy, and compare",
@@ -53,7 +54,7 @@ or say that it does not matter (--same-state). All sessions log in with the acco
 to exist.
 
 Arms: native, keep, innodb, auto, and preserve (innodb with rewrite.on_rollback: preserve). One statement runs at a time, in the
-order of the recording. At full speed (the default) nobody thinks between statements, which is the hardest case for the proxy;
+order of the recording, unless --parallel lets those overlap that did then: what they do to each other is not the same in each run. At full speed (the default) nobody thinks between statements, which is the hardest case for the proxy;
 --speed recorded keeps the times of the recording.
 
 Exit codes: 0 no differences but those on the list of what can be noticed, 3 there are others, 1 run time, 2 usage.`,
@@ -73,6 +74,7 @@ Exit codes: 0 no differences but those on the list of what can be noticed, 3 the
 	flags.StringVar(&speed, "speed", "full", "full, recorded, or how many times as fast as recorded")
 	flags.StringVar(&schema, "schema", "", "schema of sessions whose schema is not known; that of --against when empty")
 	flags.StringSliceVar(&further, "set", nil, "further settings of the proxies, such as rewrite.reset=auto")
+	flags.BoolVar(&parallel, "parallel", false, "run statements of several sessions at the same time if they ran so when they were recorded")
 	flags.DurationVar(&patience, "patience", 2*time.Second, "how long other sessions wait for a statement that does not answer")
 	flags.StringVar(&jsonFile, "json", "", "file for everything as JSON; none when empty")
 	command.RunE = func(command *cobra.Command, args []string) error {
@@ -109,7 +111,7 @@ Exit codes: 0 no differences but those on the list of what can be noticed, 3 the
 				return s, err
 			},
 			Server: replay.Arm{Network: target.Net, Address: target.Addr},
-			User:   target.User, Password: target.Passwd, Schema: schema, Speed: factor, Patience: patience,
+			User:   target.User, Password: target.Passwd, Schema: schema, Speed: factor, Patience: patience, Parallel: parallel,
 			Log: func(format string, args ...any) { fmt.Fprintf(errs, format+"\n", args...) },
 		}
 		if before != "" {

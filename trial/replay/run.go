@@ -38,6 +38,9 @@ type Options struct {
 	Before func(ctx context.Context, arm string) error
 	// Speed is 0 for as fast as can be, 1 for the time of the recording, 2 for twice as fast.
 	Speed float64
+	// Parallel has statements of several sessions run at the same time if they did so in the recording. The order in which they are
+	// answered is then the server's.
+	Parallel bool
 	// Patience is how long the next statement waits for one that does not answer; 0 means 2 s.
 	Patience time.Duration
 	// Listed returns the name and the reason of a listed difference that d is, where package judge knows none; it may be nil.
@@ -200,7 +203,9 @@ func (p *player) take(ordinal int, rec *record.Record) error {
 	c := p.clients[rec.Session]
 	if c == nil {
 		if rec.Kind != record.End && rec.Kind != record.Lost {
+			p.mu.Lock()
 			in.Skipped++
+			p.mu.Unlock()
 		}
 		return nil
 	}
@@ -208,15 +213,31 @@ func (p *player) take(ordinal int, rec *record.Record) error {
 		p.end(rec.Session)
 		return nil
 	}
+	p.mu.Lock()
 	in.Statements++
+	p.mu.Unlock()
+	if p.o.Parallel {
+		p.wait(c)
+		for _, other := range p.clients {
+			if other.until <= rec.At {
+				p.wait(other)
+			}
+		}
+	}
 	c.jobs <- job{ordinal, *rec}
-	p.wait(c)
+	c.out++
+	c.until = rec.At + rec.Took
+	if !p.o.Parallel {
+		p.wait(c)
+	}
 	return nil
 }
 
-// wait waits for the client's last job, but not for ever.
+// wait waits for the client's jobs, but not for ever.
 func (p *player) wait(c *client) {
-	c.out++
+	if c.out == 0 {
+		return
+	}
 	timer := time.NewTimer(p.o.Patience)
 	defer timer.Stop()
 	for c.out > 0 {
@@ -224,7 +245,9 @@ func (p *player) wait(c *client) {
 		case <-c.done:
 			c.out--
 		case <-timer.C:
+			p.mu.Lock()
 			p.out.input.Slow++
+			p.mu.Unlock()
 			return
 		case <-p.ctx.Done():
 			return
@@ -245,7 +268,8 @@ type client struct {
 	jobs       chan job
 	done       chan struct{}
 	finished   chan struct{}
-	out        int // jobs that are not done
+	out        int   // jobs that are not done
+	until      int64 // when the last was done in the recording, in microseconds
 	statements map[uint32]prepared
 	lost       bool
 	cycles     tracker
