@@ -202,7 +202,7 @@ func (c *conversation) answerAuth(p []byte, now int64, out *output) bool {
 	}
 	c.hs.then = func(_ int64, out *output) {
 		if password == nil {
-			c.refuse(wire.Err{Code: 1045, State: "28000", Message: "Access denied: the password is encrypted with another key than tmpproxy's (backend.rsa_private_key)"}, out)
+			c.refuse(wire.Err{Code: 1045, State: "28000", Message: "Access denied: the password is encrypted with another key than tmpproxy's (backend.rsa_key_file)"}, out)
 			return
 		}
 		c.sendAuth(password, out)
