@@ -16,6 +16,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -428,6 +429,32 @@ func TestTLSCommandLineClients(t *testing.T) {
 		page, err := passing.Get("/metrics")
 		if err != nil || !strings.Contains(page, `tmpproxy_raw_sessions_total{reason="tls"} 2`) {
 			t.Errorf("not two sessions with TLS are counted: %v", err)
+		}
+	})
+}
+
+// TestTLSVerifyingClient has MariaDB's client, which verifies unless the host is the loopback address, meet a certificate of the proxy's own.
+func TestTLSVerifyingClient(t *testing.T) {
+	a := newAuthority(t)
+	eachKind(t, func(t *testing.T, kind server.Kind) {
+		s := tlsServer(t, a, kind)
+		executeDirectly(t, s, "CREATE USER auth_client IDENTIFIED BY 'secret'")
+		p := startProxy(t, s.Address, "TMPPROXY_LISTEN_TLS_MODE=optional", "TMPPROXY_LISTEN_ADDRESSES=127.0.0.1:0,127.0.0.2:0")
+		for _, host := range []string{"127.0.0.1", "127.0.0.2"} {
+			port := regexp.MustCompile(regexp.QuoteMeta(host) + `:(\d+)"`).FindStringSubmatch(p.Log())
+			if port == nil {
+				t.Fatal("the port is not in the log")
+			}
+			for _, lax := range []bool{false, true} {
+				args := []string{"--no-defaults", "--protocol=TCP", "--host=" + host, "--port=" + port[1], "--user=auth_client", "--password=secret"}
+				if lax {
+					args = append(args, "--disable-ssl-verify-server-cert")
+				}
+				output, err := exec.Command(program(t, server.MariaDB118, "mariadb"), append(args, "-Ne", "SELECT CURRENT_USER()")...).CombinedOutput()
+				if refused := host == "127.0.0.2" && !lax; refused != (err != nil) || refused != strings.Contains(string(output), "ERROR 2026 (HY000): TLS/SSL error") {
+					t.Errorf("at %s, verification off %v: %v, %s", host, lax, err, output)
+				}
+			}
 		}
 	})
 }
