@@ -458,3 +458,27 @@ func TestTLSVerifyingClient(t *testing.T) {
 		}
 	})
 }
+
+// TestPasswordsBetweenSockets logs in in every way where one leg is a unix socket and the other is not: passwords are translated.
+func TestPasswordsBetweenSockets(t *testing.T) {
+	s := own(t, server.MySQL)
+	addAccounts(t, s)
+	path := filepath.Join(t.TempDir(), "l")
+	startProxy(t, s.Address, "TMPPROXY_LISTEN_ADDRESSES="+path)
+	p := startProxy(t, s.Socket, "TMPPROXY_BACKEND_ALLOW_PEER_IDENTITY=true")
+	for _, leg := range []struct{ network, address string }{{"tcp", p.Address}, {"unix", path}} {
+		for _, attempt := range attempts(server.MySQL, leg.network == "unix") {
+			if attempt.onlyDriver {
+				continue
+			}
+			t.Run(leg.network+" "+attempt.name, func(t *testing.T) {
+				if attempt.cold {
+					executeDirectly(t, s, "FLUSH PRIVILEGES")
+				}
+				if lines, code := logIn(t, attempt, leg.network, leg.address); code != attempt.code {
+					t.Errorf("%s; want code %d", lines, attempt.code)
+				}
+			})
+		}
+	}
+}
