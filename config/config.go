@@ -44,6 +44,7 @@ type Config struct {
 	}
 	Limits struct {
 		MaxSessions      int
+		MaxHostSessions  int // 0: no limit
 		MaxHandshakes    int
 		HandshakeTimeout time.Duration
 	}

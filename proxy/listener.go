@@ -135,7 +135,7 @@ func (s *Server) admit(conn net.Conn, listener net.Addr) {
 	if s.active.Add(1) > int64(s.maxSessions) {
 		s.active.Add(-1)
 		s.counts.RefusedSessions.Add(1)
-		s.logRefusal("max_sessions", conn, listener)
+		s.logRefusal("max_sessions", clientAddress(conn, listener))
 		s.refuse(conn, errTooManyConnections)
 		return
 	}
@@ -143,7 +143,7 @@ func (s *Server) admit(conn net.Conn, listener net.Addr) {
 		s.handshakes.Add(-1)
 		s.active.Add(-1)
 		s.counts.RefusedHandshakes.Add(1)
-		s.logRefusal("max_handshakes", conn, listener)
+		s.logRefusal("max_handshakes", clientAddress(conn, listener))
 		s.refuse(conn, wire.Err{Code: 1040, State: "08004", Message: fmt.Sprintf(
 			"Too many connections: %d clients of tmpproxy are logging in already (limits.max_handshakes)", s.maxHandshakes)})
 		return
@@ -199,6 +199,17 @@ func (s *Server) introduce(r *relay, conn net.Conn) {
 // begin gives a session its conversation and has it connected.
 func (s *Server) begin(r *relay, conn net.Conn) {
 	r.target = tcpAddress(conn.LocalAddr())
+	if limit := s.options.MaxHostSessions; limit > 0 {
+		if r.counted = s.hosts.enter(r.host, limit); !r.counted {
+			s.counts.RefusedHosts.Add(1)
+			s.logRefusal("max_host_sessions", r.client)
+			s.refuse(conn, wire.Err{Code: 1040, State: "08004", Message: fmt.Sprintf(
+				"Too many connections: tmpproxy takes %d of one host (limits.max_host_sessions)", limit)})
+			r.because("max_host_sessions")
+			r.gone()
+			return
+		}
+	}
 	s.prepare(r)
 	if !s.options.ProxyProtocol && r.backend.spares.empty() && s.driver.open(r, conn) {
 		return
@@ -219,11 +230,11 @@ func (s *Server) prepare(r *relay) {
 }
 
 // logRefusal logs one refusal a second; all are counted.
-func (s *Server) logRefusal(limit string, conn net.Conn, listener net.Addr) {
+func (s *Server) logRefusal(limit, client string) {
 	now, last := monotonic(), s.refusalLogged.Load()
 	if last == 0 || now-last > int64(time.Second) {
 		if s.refusalLogged.CompareAndSwap(last, now) {
-			s.journal.write(zapcore.WarnLevel, "client refused", zap.String("limit", limit), zap.String("client", clientAddress(conn, listener)))
+			s.journal.write(zapcore.WarnLevel, "client refused", zap.String("limit", limit), zap.String("client", client))
 		}
 	}
 }

@@ -34,6 +34,7 @@ func (s *Server) Collectors() []prometheus.Collector {
 		counter("tmpproxy_accepted_clients_total", "Clients that connected.", &c.Accepted, nil),
 		counter(refused, refusedHelp, &c.RefusedSessions, prometheus.Labels{"reason": "max_sessions"}),
 		counter(refused, refusedHelp, &c.RefusedHandshakes, prometheus.Labels{"reason": "max_handshakes"}),
+		counter(refused, refusedHelp, &c.RefusedHosts, prometheus.Labels{"reason": "max_host_sessions"}),
 		counter(refused, refusedHelp, &c.RefusedHeaders, prometheus.Labels{"reason": "proxy_networks"}),
 		counter(refused, refusedHelp, &c.Shortages, prometheus.Labels{"reason": "descriptors"}),
 		counter(refused, refusedHelp, &c.DialFailures, prometheus.Labels{"reason": "backend"}),

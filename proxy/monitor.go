@@ -27,7 +27,7 @@ type Monitor struct {
 	Timeout  time.Duration // of a whole question
 	TLS      BackendTLS
 	Client   func(backend string) *tls.Config // as in TLS
-	Proxied  bool          // the server takes connections that begin with a PROXY protocol header: it is told that this is nobody else's
+	Proxied  bool                             // the server takes connections that begin with a PROXY protocol header: it is told that this is nobody else's
 }
 
 // ErrNoAccount is the answer to questions that need an account when there is none.

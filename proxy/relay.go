@@ -51,6 +51,7 @@ type relay struct {
 	double       double // takes the conversation's place if not nil
 
 	dialled     int64  // when the backend connection was made: monotonic nanoseconds
+	counted     bool   // in Server.hosts
 	handshaking bool   // counts against limits.max_handshakes
 	cause       string // why the session ended: the first reason counts
 }
@@ -193,6 +194,9 @@ func (r *relay) gone() {
 		r.loggedIn()
 	}
 	r.leaveBackend()
+	if r.counted {
+		r.server.hosts.leave(r.host)
+	}
 	if r.cause == cutOff {
 		r.server.counts.CutOff.Add(1)
 	}

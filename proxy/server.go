@@ -47,8 +47,9 @@ type Options struct {
 	ShutdownFinish   time.Duration // how long sessions are left alone when Serve's context is done
 	ShutdownGrace    time.Duration // how long transactions may go on after that
 
-	MaxSessions   int // 0: what descriptors allow, which is the upper bound in any case
-	MaxHandshakes int // sessions that are not logged in yet; 0: no limit of its own
+	MaxSessions     int // 0: what descriptors allow, which is the upper bound in any case
+	MaxHostSessions int // sessions of one client host, those of unix sockets being one; 0: no limit
+	MaxHandshakes   int // sessions that are not logged in yet; 0: no limit of its own
 
 	Driver string // "loop" (Linux), "pump", or "" for the best there is
 	Loops  int    // event loops; 0: by the number of processors
@@ -65,6 +66,7 @@ type Counts struct {
 	Accepted          atomic.Uint64
 	RefusedSessions   atomic.Uint64 // by Options.MaxSessions
 	RefusedHandshakes atomic.Uint64 // by Options.MaxHandshakes
+	RefusedHosts      atomic.Uint64 // by Options.MaxHostSessions
 	RefusedHeaders    atomic.Uint64 // by Options.ProxyNetworks
 	Shortages         atomic.Uint64 // connections that found no descriptors
 	DialFailures      atomic.Uint64
@@ -131,6 +133,7 @@ type Server struct {
 	cancel    context.CancelFunc
 	workers   workers
 	backends  backends
+	hosts     tally       // of sessions, if there is a limit
 	bundling  atomic.Bool // an event loop makes its writes through io_uring
 	hop       hop
 

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"net/netip"
 	"os"
 	"path/filepath"
 	"strings"
@@ -52,6 +53,45 @@ func TestMaxSessions(t *testing.T) {
 		r.stop()
 		if all := logs.FilterMessage("client refused").All(); len(all) == 0 || all[0].ContextMap()["limit"] != "max_sessions" {
 			t.Errorf("log records: %v", all)
+		}
+	})
+}
+
+func TestMaxHostSessions(t *testing.T) {
+	eachDriver(t, "tcp unix", func(t *testing.T, o rigOptions) {
+		o.change = func(o *Options) {
+			o.MaxHostSessions = 2
+			o.ProxyNetworks, o.ProxyUnix = []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}, true
+		}
+		r := newRig(t, o)
+		from := func(host string) (client, backend *end) {
+			client = r.client()
+			client.send("PROXY TCP4 " + host + " 10.0.0.1 12345 3306\r\n")
+			return client, r.served()
+		}
+		first, itsBackend := from("10.1.2.3")
+		second, other := from("10.1.2.3")
+		refused := r.client()
+		refused.send("PROXY TCP4 10.1.2.3 10.0.0.1 12345 3306\r\n")
+		const message = "Too many connections: tmpproxy takes 2 of one host (limits.max_host_sessions)"
+		refused.expectEnd(fmt.Sprintf("%c\x00\x00\x00\xff\x10\x04%s", 3+len(message), message))
+		refused.Close()
+		third, its := from("10.1.2.4")
+		first.Close()
+		itsBackend.expectEnd("")
+		itsBackend.Close()
+		r.eventually("there is room", func() bool { return r.server.active.Load() == 2 })
+		fourth, last := from("10.1.2.3")
+		for _, e := range []*end{second, third, fourth} {
+			e.Close()
+		}
+		for _, e := range []*end{other, its, last} {
+			e.expectEnd("")
+			e.Close()
+		}
+		r.empty()
+		if n := r.server.Counts().RefusedHosts.Load(); n != 1 || len(r.server.hosts.counts) != 0 {
+			t.Errorf("%d refusals were counted, %v", n, r.server.hosts.counts)
 		}
 	})
 }

@@ -167,6 +167,7 @@ func newService(c *config.Config, log *zap.Logger, level zap.AtomicLevel, inheri
 		ShutdownFinish:   c.Shutdown.Finish,
 		ShutdownGrace:    c.Shutdown.Grace,
 		MaxSessions:      c.Limits.MaxSessions,
+		MaxHostSessions:  c.Limits.MaxHostSessions,
 		MaxHandshakes:    c.Limits.MaxHandshakes,
 		Driver:           driver(c),
 		Loops:            c.Relay.Loops,

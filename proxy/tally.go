@@ -1,0 +1,32 @@
+package proxy
+
+import "sync"
+
+// tally counts what each of many has at present. What has nothing takes no room. Safe for concurrent use.
+type tally struct {
+	mu     sync.Mutex
+	counts map[string]int
+}
+
+// enter counts one more, unless there are limit already.
+func (t *tally) enter(name string, limit int) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.counts[name] >= limit {
+		return false
+	}
+	if t.counts == nil {
+		t.counts = map[string]int{}
+	}
+	t.counts[name]++
+	return true
+}
+
+// leave counts one less.
+func (t *tally) leave(name string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.counts[name]--; t.counts[name] == 0 {
+		delete(t.counts, name)
+	}
+}
