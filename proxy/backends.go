@@ -193,11 +193,12 @@ func ours(err error) bool {
 
 // next turns a session to the next backend of those it has not tried, or returns false.
 func (r *relay) next() bool {
-	if len(r.untried) == 0 || r.server.isClosing() {
+	if int(r.tried) == len(*r.order) || r.server.isClosing() {
 		return false
 	}
 	r.leaveBackend()
-	r.backend, r.untried = r.untried[0], r.untried[1:]
+	r.backend = (*r.order)[r.tried]
+	r.tried++
 	r.backend.sessions.Add(1)
 	return true
 }

@@ -46,7 +46,7 @@ func (s *Server) connect(r *relay, client net.Conn) {
 	backend, greeting, dialled := r.backend.spares.take() // none is kept where each is one client's
 	if backend == nil {
 		var err error
-		if backend, err = s.dial(s.dialing, r.backend, appendProxyHeader(nil, r.source, r.target)); err != nil {
+		if backend, err = s.dial(s.dialing, r.backend, []byte(r.header)); err != nil {
 			if r.failedOver(err) {
 				s.connect(r, client)
 				return

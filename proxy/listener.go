@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"net/netip"
 	"os"
 	"strings"
 	"syscall"
@@ -150,14 +151,13 @@ func (s *Server) admit(conn net.Conn, listener net.Addr) {
 	}
 	s.sessions.Add(1)
 	r := &relay{server: s, id: s.ids.Add(1), client: clientAddress(conn, listener), host: clientHost(conn), local: listener.Network() == "unix", since: time.Now(), handshaking: true,
-		untried: *s.backends.order.Load()}
-	r.source = tcpAddress(conn.RemoteAddr())
+		order: s.backends.order.Load()}
 	r.next()
 	if s.fromProxy(conn) {
 		go s.introduce(r, conn)
 		return
 	}
-	s.begin(r, conn)
+	s.begin(r, conn, tcpAddress(conn.RemoteAddr()))
 }
 
 // headerTime is how long the header of the PROXY protocol may take.
@@ -187,18 +187,21 @@ func (s *Server) introduce(r *relay, conn net.Conn) {
 		return
 	}
 	conn.SetReadDeadline(time.Time{})
+	source := tcpAddress(conn.RemoteAddr())
 	switch {
 	case from.address.IsValid():
-		r.source, r.client, r.host = from.address, from.address.String(), from.address.Addr().String()
+		source, r.client, r.host = from.address, from.address.String(), from.address.Addr().String()
 	case from.unix:
-		r.source, r.client, r.host = from.address, "unix by "+r.client, ""
+		source, r.client, r.host = from.address, "unix by "+r.client, ""
 	}
-	s.begin(r, conn)
+	s.begin(r, conn, source)
 }
 
-// begin gives a session its conversation and has it connected.
-func (s *Server) begin(r *relay, conn net.Conn) {
-	r.target = tcpAddress(conn.LocalAddr())
+// begin gives a session its conversation and has it connected. source is the client's address, zero on a unix socket.
+func (s *Server) begin(r *relay, conn net.Conn, source netip.AddrPort) {
+	if s.options.ProxyProtocol {
+		r.header = string(appendProxyHeader(nil, source, tcpAddress(conn.LocalAddr())))
+	}
 	if limit := s.options.MaxHostSessions; limit > 0 {
 		if r.counted = s.hosts.enter(r.host, limit); !r.counted {
 			s.counts.RefusedHosts.Add(1)

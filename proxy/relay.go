@@ -1,7 +1,6 @@
 package proxy
 
 import (
-	"net/netip"
 	"time"
 
 	"go.uber.org/zap"
@@ -42,15 +41,16 @@ type relay struct {
 	local  bool   // the client came over a unix socket
 	since  time.Time
 
-	source, target netip.AddrPort // of the client's connection, as a PROXY header had it; zero on a unix socket
+	header string // the PROXY header for backends; "" where none is sent
 
-	backend *backend   // where the session is, or is being connected to
-	untried []*backend // where it may go if that fails before the client has seen anything
+	backend *backend    // where the session is, or is being connected to
+	order   *[]*backend // where it may go, one after the other, as long as the client has seen nothing
 
 	conversation *conversation
 	double       double // takes the conversation's place if not nil
 
 	dialled     int64  // when the backend connection was made: monotonic nanoseconds
+	tried       uint16 // backends of order
 	counted     bool   // in Server.hosts
 	handshaking bool   // counts against limits.max_handshakes
 	cause       string // why the session ended: the first reason counts
