@@ -229,6 +229,12 @@ func init() {
 			Match:   func(d *Difference) bool { return strings.Contains(d.DirectEvent.Text(), "FOUND_ROWS") && data(d) },
 			Reason:  "how a subquery is run depends on the engine, and on whether its table was just made or was emptied; FOUND_ROWS() tells",
 		},
+		"found-rows-changed": {
+			Strategies: []string{"innodb"},
+			Servers:    []string{"mysql", "mysql-nobinlog"},
+			Match:      func(d *Difference) bool { return strings.Contains(d.DirectEvent.Text(), "FOUND_ROWS") && data(d) },
+			Reason:     "FOUND_ROWS() behind an UPDATE or DELETE tells how the engine looked for rows",
+		},
 		"duplicate-index": {
 			Strategies: []string{"innodb"},
 			Servers:    []string{"mysql", "mysql-nobinlog"},

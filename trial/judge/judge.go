@@ -104,6 +104,7 @@ type side struct {
 	generates       bool              // there was an AUTO_INCREMENT column
 	gaps            bool              // its values are known to differ
 	subquery        bool              // the last statement that may have set FOUND_ROWS() had a subquery or an aggregate function, or may have had one
+	changed         bool              // behind the last statement that set FOUND_ROWS() on purpose, rows were changed or deleted
 	unsafe          bool              // a statement was unsafe to be logged as a statement
 	readOnce        bool              // SET TRANSACTION READ ONLY was given
 }
@@ -365,8 +366,9 @@ var (
 	copiesDiagnostics = regexp.MustCompile(`GET DIAGNOSTICS|SET @`)
 	readsTables       = regexp.MustCompile(`\b(FROM|INTO|UPDATE|TABLE|TABLES|TRUNCATE|VIEW|DESCRIBE|SHOW)\b`)
 	// On MariaDB, these leave the list of warnings alone, or may do so, whatever else is in them.
-	keepsDiagnostics = regexp.MustCompile(`^\s*(SET|USE|SAVEPOINT|RELEASE|ROLLBACK|COMMIT|BEGIN|START|DO|PREPARE|DEALLOCATE|XA|UNLOCK|ALTER DATABASE|CREATE FUNCTION|CREATE PROCEDURE|CALL|EXECUTE)\b|/\*[!M]`)
+	keepsDiagnostics = regexp.MustCompile(`(?:^|;)\s*(SET|USE|SAVEPOINT|RELEASE|ROLLBACK|COMMIT|BEGIN|START|DO|PREPARE|DEALLOCATE|XA|UNLOCK|ALTER DATABASE|CREATE FUNCTION|CREATE PROCEDURE|CALL|EXECUTE)\b|/\*[!M]`)
 	severalRows      = regexp.MustCompile(`(?s)\b(INSERT|REPLACE)\b.*(SELECT|\),\s*\()|\bUPDATE\b|\bLOAD\b|\bCALL\b|\bEXECUTE\b`)
+	changesRows      = regexp.MustCompile(`\b(UPDATE|DELETE|CALL|EXECUTE)\b`)
 	looksUp          = regexp.MustCompile(`^\s*(SHOW|DESC|DESCRIBE)\b`)
 	insertsRows      = regexp.MustCompile(`\b(INSERT|REPLACE|LOAD|CALL|EXECUTE)\b`)
 	leavesGaps       = regexp.MustCompile(`(?s)\b(INSERT|REPLACE)\b.*(SELECT|IGNORE|DUPLICATE)|\b(CALL|EXECUTE|LOAD)\b`)
@@ -424,6 +426,7 @@ func (s *side) finish(direct, proxied *Exchange) {
 	case !failed && setsFoundRows.MatchString(s.text):
 		s.subquery = false
 	}
+	s.changed = !(!failed && setsFoundRows.MatchString(s.text)) && (s.changed || changesRows.MatchString(s.text))
 	s.unsafe = s.unsafe || unsafe.MatchString(s.text)
 	s.readOnce = s.readOnce || oneShotRead.MatchString(s.text)
 	if status, ok := direct.Reply.Status(); ok {

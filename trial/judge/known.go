@@ -138,7 +138,7 @@ var Known = []Difference{
 	{
 		Name: "deprecated-engines-mix", Servers: []string{"mysql"},
 		Match: func(s *side, d *compare.Difference) bool {
-			return writes.MatchString(s.text) && byOne(d)
+			return writes.MatchString(s.text) && (byOne(d) || quotesMix(d))
 		},
 		Reason: "MySQL warns (6414) when a transaction combines MEMORY and InnoDB; whether it does depends on what came between",
 	},
@@ -289,6 +289,13 @@ var Known = []Difference{
 		Reason: "how a subquery is run depends on the engine, and on whether its table was just made or was emptied; FOUND_ROWS() tells",
 	},
 	{
+		Name: "found-rows-changed", Strategies: converted, Servers: []string{"mysql"},
+		Match: func(s *side, d *compare.Difference) bool {
+			return s.changed && strings.Contains(s.text, "FOUND_ROWS") && data(d)
+		},
+		Reason: "FOUND_ROWS() behind an UPDATE or DELETE tells how the engine looked for rows",
+	},
+	{
 		Name: "auto-increment-gaps", Strategies: converted,
 		Match:  func(s *side, d *compare.Difference) bool { return s.gaps && data(d) },
 		Ends:   true,
@@ -393,6 +400,16 @@ func quotesMore(direct, proxied string) bool {
 
 // mixed is MySQL's warning 6414, which names the table that had been written to when the engines were first combined.
 var mixed = regexp.MustCompile(`^"Combining the storage engines \w+ and \w+ is deprecated, `)
+
+// quotesMix tells whether two messages differ by that warning, which ERR 1175 quotes.
+func quotesMix(d *compare.Difference) bool {
+	const warning = "Combining the storage engines "
+	long, short := strings.Trim(d.Direct, `"`), strings.Trim(d.Proxied, `"`)
+	if len(long) < len(short) {
+		long, short = short, long
+	}
+	return strings.HasSuffix(d.Path, ".error.message") && strings.HasPrefix(long, short) && strings.HasPrefix(strings.TrimSpace(long[len(short):]), warning)
+}
 
 // mixes matches a list of warnings of which one has MySQL's 6414, and the number of its entries.
 func mixes(d *compare.Difference) bool {
