@@ -249,7 +249,12 @@ func logInByDriver(a attempt, network, address string) []string {
 	db := sql.OpenDB(connector)
 	defer db.Close()
 	var user string
-	if err := db.QueryRow("SELECT CURRENT_USER()").Scan(&user); err != nil {
+	err = db.QueryRow("SELECT CURRENT_USER()").Scan(&user)
+	// The driver takes a challenge of client_ed25519 that ends in NUL, as one of 256 does, for a shorter one.
+	for tries := 0; tries < 10 && errors.Is(err, driver.ErrMalformPkt) && (a.user == "auth_ed25519" || a.user == "auth_either"); tries++ {
+		err = db.QueryRow("SELECT CURRENT_USER()").Scan(&user)
+	}
+	if err != nil {
 		return []string{err.Error()}
 	}
 	return []string{user}
