@@ -147,10 +147,14 @@ func loginOf(caps wire.Capability) []byte {
 // tlsRig is a server with TLS on the legs that are asked for.
 func tlsRig(t *testing.T, o rigOptions, listen ListenTLS, backend BackendTLS, slow bool) *rig {
 	serverTLS, clientTLS := testCertificate()
+	change := o.change
 	o.change = func(options *Options) {
 		options.HandshakeTimeout = patience
 		options.Policy = testPolicy(session.StrategyInnoDB)
 		options.TLS = TLS{Listen: listen, Server: func() *tls.Config { return serverTLS }, Backend: backend, Client: func(string) *tls.Config { return clientTLS }}
+		if change != nil {
+			change(options)
+		}
 	}
 	o.server = func(s *Server) { s.newConversation = func() *conversation { return newConversation(s.shared) } }
 	r := newRig(t, o)
@@ -386,8 +390,10 @@ func expectERR(t testing.TB, conn io.Reader, seq byte, code uint16) {
 // TestTLSWithBackendFails tells the client why there is no TLS with the backend.
 func TestTLSWithBackendFails(t *testing.T) {
 	eachDriver(t, "tcp", func(t *testing.T, o rigOptions) {
+		o.change = func(options *Options) {
+			options.TLS.Client = func(string) *tls.Config { return &tls.Config{ServerName: "elsewhere"} }
+		}
 		r := tlsRig(t, o, ListenTLSOptional, BackendTLSVerified, false)
-		r.server.shared.tls.Client = func(string) *tls.Config { return &tls.Config{ServerName: "elsewhere"} }
 		for _, secure := range []bool{false, true} {
 			client := r.client()
 			if _, err := readPacket(client, nil); err != nil {
