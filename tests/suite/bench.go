@@ -31,7 +31,6 @@ type Bench struct {
 type Target struct {
 	Port   int    // on 127.0.0.1
 	Socket string // path; the clients see a symbolic link, whose path is the same for all targets
-	Secure string // unix socket that offers TLS, for mysql_client_test, which insists on it
 }
 
 // options make the server what the suite's driver would start for a file without options of its own. What is left out
@@ -77,12 +76,8 @@ func NewBench(ctx context.Context) (*Bench, error) {
 
 // Direct is the server itself as a target.
 func (b *Bench) Direct() Target {
-	return Target{Port: b.Server.Port(), Socket: b.Server.Socket, Secure: b.Server.Socket}
+	return Target{Port: b.Server.Port(), Socket: b.Server.Socket}
 }
-
-// aboutTLS are the tests of mysql_client_test whose subject is TLS itself, which a Front ends: sessions that are resumed,
-// and the server's name in the handshake.
-var aboutTLS = []string{"test_wl13075", "test_wl14839"}
 
 // ClientTests lists the tests of mysql_client_test.
 func (b *Bench) ClientTests(ctx context.Context) ([]string, error) {
@@ -104,7 +99,7 @@ func (b *Bench) ClientTest(ctx context.Context, tests []string, target Target, l
 	if err := b.clearFolder(target); err != nil {
 		return nil, fmt.Errorf("run mysql_client_test: %w", err)
 	}
-	arguments := []string{"--defaults-file=" + b.optionFile(), "--socket=" + target.Secure, "--testcase", "--vardir=" + b.vardir()}
+	arguments := []string{"--defaults-file=" + b.optionFile(), "--socket=" + target.Socket, "--testcase", "--vardir=" + b.vardir()}
 	return b.execute(ctx, target, limit, b.program("mysql_client_test"), append(arguments, tests...)...)
 }
 
@@ -273,7 +268,7 @@ func (b *Bench) environment(target Target) []string {
 		"MYSQL_BINLOG=" + client("mysqlbinlog"), "MYSQL_CHECK=" + client("mysqlcheck"),
 		"MYSQL_DUMP=" + client("mysqldump"), "MYSQL_IMPORT=" + client("mysqlimport"), "MYSQL_SHOW=" + client("mysqlshow"), "MYSQL_SLAP=" + client("mysqlslap"),
 		"MYSQLADMIN=" + b.program("mysqladmin"), "MY_PERROR=" + b.program("perror"), "MYSQL_MY_PRINT_DEFAULTS=" + b.program("my_print_defaults"),
-		"MYSQL_CLIENT_TEST=" + client("mysql_client_test", "--socket="+target.Secure, "--testcase", "--vardir="+b.vardir()),
+		"MYSQL_CLIENT_TEST=" + client("mysql_client_test", "--socket="+target.Socket, "--testcase", "--vardir="+b.vardir()),
 		"MYSQL_TEST=" + client("mysqltest", "--silent", "--tmpdir="+b.tmpdir(), "--character-sets-dir="+b.charsets(), "--logdir="+filepath.Join(b.vardir(), "log"), "--database=test"),
 		"OPENSSL_EXECUTABLE=openssl", "VALGRIND_TEST=0", "VALGRIND_SERVER_TEST=0",
 	}
