@@ -11,6 +11,7 @@ import (
 	"crypto/x509/pkix"
 	"encoding/pem"
 	"errors"
+	"fmt"
 	"math/big"
 	"net"
 	"os"
@@ -20,6 +21,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -34,7 +37,9 @@ type authority struct {
 	key         *ecdsa.PrivateKey
 	certificate *x509.Certificate
 	file        string
-	serial      int64
+
+	mu     sync.Mutex
+	serial int64
 }
 
 func newAuthority(t testing.TB) *authority {
@@ -51,6 +56,8 @@ func (a *authority) issue(t testing.TB, name string) (certificate, key string) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
 	a.serial++
 	template := &x509.Certificate{
 		SerialNumber: big.NewInt(a.serial), Subject: pkix.Name{CommonName: name}, DNSNames: []string{name},
@@ -98,6 +105,9 @@ func tlsServer(t testing.TB, a *authority, kind server.Kind, args ...string) *se
 	return own(t, kind, append([]string{"--ssl-ca=" + a.file, "--ssl-cert=" + certificate, "--ssl-key=" + key}, args...)...)
 }
 
+// issued counts the certificates of proxies.
+var issued atomic.Int64
+
 // combination is what the two legs of a proxy are.
 type combination struct{ client, backend bool }
 
@@ -111,7 +121,7 @@ func (c combination) settings(t testing.TB, a *authority, driver string) []strin
 	t.Helper()
 	settings := []string{"TMPPROXY_RELAY_DRIVER=" + driver}
 	if c.client {
-		certificate, key := a.issue(t, "proxy")
+		certificate, key := a.issue(t, fmt.Sprint("proxy-", issued.Add(1))) // servers are tested side by side
 		settings = append(settings, "TMPPROXY_LISTEN_TLS_MODE=required", "TMPPROXY_LISTEN_TLS_CERT_FILE="+certificate, "TMPPROXY_LISTEN_TLS_KEY_FILE="+key)
 	}
 	if c.backend {
