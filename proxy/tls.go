@@ -22,7 +22,7 @@ const (
 	ListenTLSPassthrough                  // the backend's own: what such a session says is relayed and not understood
 )
 
-// BackendTLS says what is asked of the backend. Over a unix socket BackendTLSPreferred asks for nothing.
+// BackendTLS says what is asked of the backend. Over a unix socket BackendTLSPreferred asks for TLS only if the client has it.
 type BackendTLS uint8
 
 const (
@@ -195,7 +195,7 @@ func (c *conversation) wantsTLS() (bool, error) {
 	case mode == BackendTLSDisabled:
 		return false, nil
 	case mode == BackendTLSPreferred:
-		return offered && !c.safe[backendSide], nil
+		return offered && (!c.safe[backendSide] || c.tls(clientSide) != nil), nil
 	case !offered:
 		return false, errors.New("SSL is required but the server doesn't support it")
 	}

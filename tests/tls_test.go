@@ -489,3 +489,20 @@ func TestPasswordsBetweenSockets(t *testing.T) {
 		}
 	}
 }
+
+// TestTLSPreferredOverUnixSocket has TLS with a server behind a unix socket for the clients that have it themselves, and for no others.
+func TestTLSPreferredOverUnixSocket(t *testing.T) {
+	s := tlsServer(t, newAuthority(t), server.MySQL)
+	p := startProxy(t, s.Socket, "TMPPROXY_LISTEN_TLS_MODE=optional", "TMPPROXY_BACKEND_TLS_MODE=preferred", "TMPPROXY_BACKEND_ALLOW_PEER_IDENTITY=true")
+	for _, secure := range []bool{false, true} {
+		config := configure(s, p.Address, "")
+		if secure {
+			config.TLS = &tls.Config{InsecureSkipVerify: true}
+		}
+		reply := must(t, connect(t, config), "SHOW STATUS LIKE 'Ssl_cipher'")
+		row, err := rawclient.TextRow(reply.Results[0].Rows[0])
+		if err != nil || (len(row[1]) > 0) != secure {
+			t.Errorf("the client has TLS: %v; cipher %q, %v", secure, row[1], err)
+		}
+	}
+}
