@@ -212,21 +212,18 @@ func (v *Verdict) Unused() []string {
 		}
 	}
 	var unused []string
-	check := func(key string) {
-		if !v.used[key] && !slices.Contains(unused, key) {
+	check := func(name, key string, depends []string) {
+		if !v.used[key] && !Allowances[name].Varies && !slices.Contains(depends, name) && !slices.Contains(unused, key) {
 			unused = append(unused, key)
 		}
 	}
 	for _, name := range v.script.Allow {
-		if !slices.Contains(v.script.Depends, name) {
-			check(name)
-		}
+		check(name, name, v.script.Depends)
 	}
 	for i := range v.script.Steps {
-		for _, name := range v.script.Steps[i].Allow {
-			if !slices.Contains(v.script.Steps[i].Depends, name) {
-				check(stepKey(&v.script.Steps[i], name))
-			}
+		step := &v.script.Steps[i]
+		for _, name := range step.Allow {
+			check(name, stepKey(step, name), step.Depends)
 		}
 	}
 	return unused

@@ -132,7 +132,7 @@ func TestCompare(t *testing.T) {
 }
 
 func TestVerdict(t *testing.T) {
-	script, err := Parse("x", "servers: mysql\nallow: in-trans\nrun:\nROLLBACK\n~engine-name SHOW CREATE TABLE t\n~engine-name SHOW CREATE TABLE u\n")
+	script, err := Parse("x", "servers: mysql\nallow: in-trans, deprecated-engines-mix\nrun:\nROLLBACK\n~engine-name SHOW CREATE TABLE t\n~engine-name SHOW CREATE TABLE u\n")
 	if err != nil {
 		t.Fatal(err)
 	}
