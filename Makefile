@@ -16,7 +16,7 @@
 #               the program runs in an empty root, unit, manifests, alert rules and dashboard are checked (part of make test)
 # make demo     shows what the proxy changes on this machine, side by side and in a trial, then goes on until Ctrl-C;
 #               DURATION=20s how long to measure, NONINTERACTIVE=1 end then, SERVER=auto|mysql|mariadb
-# make bench    measures what the proxy gains and costs, for about an hour, into bench.txt, bench.json and bench.html;
+# make bench    measures what the proxy gains and costs, for some 20 minutes, into bench.txt, bench.json and bench.html;
 #               QUICK=1 a few minutes, SERVER=auto|mysql|mariadb, ARGS=... further flags (tmpproxy bench --help)
 
 SHELL := /bin/bash

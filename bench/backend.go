@@ -10,6 +10,7 @@ import (
 
 	"github.com/go-sql-driver/mysql"
 
+	"tmpproxy/testbed/rawclient"
 	"tmpproxy/testbed/server"
 )
 
@@ -22,12 +23,13 @@ type backend struct {
 	product string
 	version string
 	mariaDB bool
-	packet  int // its max_allowed_packet
+	packet  int  // its max_allowed_packet
+	tls     bool // it offers TLS
 	db      *sql.DB
 }
 
 // openBackend starts a throw-away server, or takes the user's own, and makes the schema. What it made is undone by made.
-func openBackend(ctx context.Context, o *Options, dir string, made *cleanup, say func(string, ...any)) (*backend, error) {
+func openBackend(ctx context.Context, o *Options, dir string, id identity, made *cleanup, say func(string, ...any)) (*backend, error) {
 	var config *mysql.Config
 	if o.DSN != "" {
 		var err error
@@ -38,7 +40,7 @@ func openBackend(ctx context.Context, o *Options, dir string, made *cleanup, say
 			return nil, errors.New("dsn: only TCP without TLS can be measured: user:password@tcp(host:port)/")
 		}
 	} else {
-		args := []string{"--max-connections=1000", "--max-allowed-packet=128M"}
+		args := []string{"--max-connections=1000", "--max-allowed-packet=128M", "--ssl-cert=" + id.certificate, "--ssl-key=" + id.key}
 		if o.Durable {
 			args = append(server.Durable, args...)
 		}
@@ -68,6 +70,12 @@ func openBackend(ctx context.Context, o *Options, dir string, made *cleanup, say
 		b.product = "MariaDB"
 	}
 	b.login = login{network: "tcp", address: config.Addr, user: config.User, password: config.Passwd, schema: schema}
+	session, err := rawclient.Connect(rawclient.Config{Network: "tcp", Address: config.Addr, User: config.User, Password: config.Passwd, Capabilities: capabilities})
+	if err != nil {
+		return nil, fmt.Errorf("server: %w", err)
+	}
+	b.tls = session.Greeting.Capabilities&clientSSL != 0
+	_ = session.Quit() // it was there to be greeted
 	// A schema of that name is somebody else's, or another run's.
 	if err := b.exec(ctx, "CREATE DATABASE "+schema); err != nil {
 		return nil, err

@@ -1,8 +1,10 @@
 package bench
 
 import (
+	"crypto/tls"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"os"
 	"syscall"
@@ -18,6 +20,7 @@ type login struct {
 	network, address string // "tcp" and host:port, or "unix" and a path
 	user, password   string
 	schema           string
+	tls              bool
 }
 
 // A client is one connection that costs as little as can be, so that what is measured is the other side: a blocking
@@ -26,7 +29,8 @@ type login struct {
 type client struct {
 	file *os.File // owns fd
 	fd   int
-	out  []byte // statements that are put together
+	tls  *tls.Conn // over the same socket; nil without
+	out  []byte    // statements that are put together
 	in   []byte
 	from int // of what is read in in and not yet used
 	to   int
@@ -41,16 +45,63 @@ const (
 // capabilities are those of clients of MySQL 5.5's time, but for local files.
 const capabilities = rawclient.Classic &^ 0x80
 
+const clientSSL = 0x800 // the capability
+
 // connect makes a connection and logs in.
 func connect(l login) (*client, error) {
-	session, err := rawclient.Connect(rawclient.Config{Network: l.network, Address: l.address, User: l.user, Password: l.password,
-		Database: l.schema, Capabilities: capabilities, Timeout: answerTimeout})
+	config := rawclient.Config{Network: l.network, Address: l.address, User: l.user, Password: l.password,
+		Database: l.schema, Capabilities: capabilities, Timeout: answerTimeout}
+	if l.tls {
+		return connectTLS(l, config)
+	}
+	session, err := rawclient.Connect(config)
 	if err != nil {
 		return nil, err
 	}
 	defer session.Close() // the client has a descriptor of its own
 	return newClient(session.Socket())
 }
+
+// connectTLS does the same with TLS, over the blocking socket from the beginning. Certificates are not looked at.
+func connectTLS(l login, config rawclient.Config) (*client, error) {
+	c, err := dial(l.network, l.address)
+	if err != nil {
+		return nil, err
+	}
+	config.Socket, config.TLS = blocking{c}, &tls.Config{InsecureSkipVerify: true}
+	session, err := rawclient.Connect(config)
+	if err != nil {
+		c.close()
+		return nil, err
+	}
+	c.tls = session.Socket().(*tls.Conn)
+	return c, nil
+}
+
+// blocking is a client's socket as TLS wants it. Its time is limited already.
+type blocking struct{ c *client }
+
+func (b blocking) Read(p []byte) (int, error) {
+	n, err := b.c.readSocket(p)
+	if errors.Is(err, errEnd) {
+		err = io.EOF
+	}
+	return n, err
+}
+
+func (b blocking) Write(p []byte) (int, error) {
+	if err := b.c.writeSocket(p); err != nil {
+		return 0, err
+	}
+	return len(p), nil
+}
+
+func (b blocking) Close() error                   { return b.c.file.Close() }
+func (blocking) LocalAddr() net.Addr              { return nil }
+func (blocking) RemoteAddr() net.Addr             { return nil }
+func (blocking) SetDeadline(time.Time) error      { return nil }
+func (blocking) SetReadDeadline(time.Time) error  { return nil }
+func (blocking) SetWriteDeadline(time.Time) error { return nil }
 
 // dial makes a connection without a login.
 func dial(network, address string) (*client, error) {
@@ -116,6 +167,25 @@ func (c *client) rest() { c.in, c.out = nil, nil }
 var errEnd = errors.New("the other side has closed the connection")
 
 func (c *client) read(p []byte) (int, error) {
+	if c.tls == nil {
+		return c.readSocket(p)
+	}
+	n, err := c.tls.Read(p)
+	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) { // with a farewell or without
+		err = errEnd
+	}
+	return n, err
+}
+
+func (c *client) write(p []byte) error {
+	if c.tls == nil {
+		return c.writeSocket(p)
+	}
+	_, err := c.tls.Write(p)
+	return err
+}
+
+func (c *client) readSocket(p []byte) (int, error) {
 	for {
 		n, err := unix.Read(c.fd, p)
 		switch {
@@ -132,7 +202,7 @@ func (c *client) read(p []byte) (int, error) {
 	}
 }
 
-func (c *client) write(p []byte) error {
+func (c *client) writeSocket(p []byte) error {
 	for len(p) > 0 {
 		n, err := unix.Write(c.fd, p)
 		switch {

@@ -2,6 +2,7 @@ package bench
 
 import (
 	"bytes"
+	"crypto/tls"
 	"errors"
 	"io"
 	"net"
@@ -165,6 +166,38 @@ func TestRun(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// TestTLS asks a server that greets with TLS, and that must not understand anything else.
+func TestTLS(t *testing.T) {
+	id, err := newIdentity(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	g, err := newGreeter(id, true)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer g.close()
+	c, err := connect(login{network: "tcp", address: g.address, user: "bench", tls: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 3 {
+		if _, err := c.query(strings.Repeat("x", 100_000)); err != nil { // of several records
+			t.Fatal(err)
+		}
+	}
+	if version := c.tls.ConnectionState().Version; version != tls.VersionTLS13 {
+		t.Errorf("version %x", version)
+	}
+	if err := c.quit(); err != nil {
+		t.Errorf("quit: %v", err)
+	}
+	if c, err = connect(login{network: "tcp", address: g.address, user: "bench"}); err == nil {
+		c.close()
+		t.Error("it takes a login without TLS")
 	}
 }
 

@@ -26,16 +26,24 @@ const insertRows = 1000 // of one statement
 func planCycles(b *bench) ([]plan, error) {
 	o := b.options
 	var plans []plan
+	farthest := o.Thin && len(o.RoundTrips) > 2 // which says little that the nearer ones do not
 	for _, roundTrip := range o.RoundTrips {
+		least := farthest && roundTrip == slices.Max(o.RoundTrips)
 		for _, think := range o.Thinks {
 			for i, engine := range o.Engines {
 				for j, rows := range o.Rows {
 					if o.Thin && i > 0 && (think > 0 && roundTrip > 0 || (think > 0 || roundTrip > 0) && j%2 > 0) {
 						continue
 					}
+					if least && (i > 0 && think > 0 || j%2 > 0) {
+						continue
+					}
 					for _, between := range o.Between {
 						if between > 0 && (think > 0 || roundTrip == 0) && slices.Min(o.Between) == 0 {
 							continue // the reset has time while the client thinks; on a server next door the loop is tight
+						}
+						if between > 0 && least && i > 0 {
+							continue
 						}
 						plans = append(plans, b.planCycle(engine, rows, between, think, roundTrip))
 					}
@@ -123,12 +131,15 @@ type cyclePlayer struct {
 const (
 	leastWarm   = 4
 	warmCycles  = 30
-	triedCycles = 200
+	triedCycles = 100 // it chooses after 72
 	triedLonger = 5
 )
 
 // warmUp returns how many cycles an arm works before the first round and how long, whichever comes first.
 func (b *bench) warmUp(w way) (cycles int, most time.Duration) {
+	if w.name == direct || w.name == "native" {
+		return leastWarm, b.options.WarmUp
+	}
 	if strings.HasPrefix(w.name, "auto") {
 		return triedCycles, triedLonger * b.options.WarmUp
 	}

@@ -4,5 +4,5 @@
 // network. Results are ratios within rounds, with intervals.
 //
 // It is no load test of a server, generates no schedule of its own (every client sends its next statement when it has
-// thought about the last answer), and knows no TLS.
+// thought about the last answer), and knows no TLS but that of point selects and idle sessions.
 package bench

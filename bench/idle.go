@@ -2,6 +2,7 @@ package bench
 
 import (
 	"bufio"
+	"crypto/tls"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -18,15 +19,31 @@ import (
 // that is to be measured.
 
 func planIdle(b *bench) ([]plan, error) {
+	return b.planSessions("idle", b.options.Sessions, false)
+}
+
+// planIdleTLS is the same with TLS on both sides, for as few sessions as say something: a handshake takes long.
+func planIdleTLS(b *bench) ([]plan, error) {
+	if len(b.options.Sessions) == 0 {
+		return nil, nil
+	}
+	return b.planSessions("idle-tls", []int{slices.Min(b.options.Sessions)}, true)
+}
+
+func (b *bench) planSessions(workload string, counts []int, tls bool) ([]plan, error) {
 	limit, err := descriptorLimit()
 	if err != nil {
 		return nil, err
 	}
 	// Two descriptors a session in the proxy, and two here: the client's end and the backend's.
 	most := max(1, (int(min(limit, 1<<30))-reserved)/2)
+	arms := append(b.relayStrategy(), b.others()...)
+	if tls {
+		arms = slices.DeleteFunc(arms, withoutTLS)
+	}
 	var plans []plan
 	done := 0
-	for _, sessions := range slices.Sorted(slices.Values(b.options.Sessions)) {
+	for _, sessions := range slices.Sorted(slices.Values(counts)) {
 		if sessions > most {
 			b.note("%d idle sessions instead of %d: a process may have %d descriptors", most, sessions, limit)
 			sessions = most
@@ -35,16 +52,26 @@ func planIdle(b *bench) ([]plan, error) {
 			continue
 		}
 		done = sessions
+		rounds := 3
+		if sessions > manySessions {
+			rounds = 1
+		}
 		plans = append(plans, plan{
-			cell: &Cell{Workload: "idle", Parameters: []Parameter{{"sessions", strconv.Itoa(sessions)}}, Metrics: []Metric{
+			cell: &Cell{Workload: workload, Parameters: []Parameter{{"sessions", strconv.Itoa(sessions)}}, Metrics: []Metric{
 				{Key: "memory", Title: "resident memory of the proxy per idle session", Unit: Bytes},
 				{Key: "base", Title: "resident memory of the proxy without sessions", Unit: Bytes}}},
-			arms: append(b.relayStrategy(), b.others()...), mostRounds: 3, bare: true,
-			open: func(w way, _ int) (player, error) { return &idlePlayer{b, w.name, sessions}, nil },
+			arms: arms, mostRounds: rounds, bare: true,
+			open: func(w way, _ int) (player, error) { return &idlePlayer{b, w.name, sessions, tls}, nil },
 		})
 	}
 	return plans, nil
 }
+
+// manySessions take long to open, and the more there are the less does their memory swing.
+const manySessions = 2000
+
+// withoutTLS says whether an arm cannot speak TLS: HAProxy does not know when MySQL's protocol goes over to it.
+func withoutTLS(arm string) bool { return arm == haproxy }
 
 // reserved are the descriptors that are needed for everything else.
 const reserved = 500
@@ -53,17 +80,18 @@ type idlePlayer struct {
 	bench    *bench
 	name     string
 	sessions int
+	tls      bool
 }
 
 func (*idlePlayer) close() {}
 
 func (p *idlePlayer) turn(time.Duration) (turn, error) {
-	g, err := newGreeter()
+	g, err := newGreeter(p.bench.identity, p.tls)
 	if err != nil {
 		return turn{}, err
 	}
 	defer g.close()
-	proxy, err := p.bench.start(p.name, g.address, p.sessions)
+	proxy, err := p.bench.start(p.name, g.address, p.sessions, p.tls)
 	if err != nil {
 		return turn{}, err
 	}
@@ -84,7 +112,7 @@ func (p *idlePlayer) measure(proxy *process) (turn, error) {
 			p.bench.release(c)
 		}
 	}()
-	login := login{network: "tcp", address: proxy.address, user: "bench"}
+	login := login{network: "tcp", address: proxy.address, user: "bench", tls: p.tls}
 	open := func(n int) error {
 		opened, err := p.open(login, n)
 		clients = append(clients, opened...)
@@ -173,14 +201,22 @@ func (p *idlePlayer) settled(proxy *process) (int, error) {
 type greeter struct {
 	address  string
 	listener net.Listener
+	security *tls.Config // nil: without TLS
 }
 
-func newGreeter() (*greeter, error) {
+func newGreeter(id identity, secure bool) (*greeter, error) {
+	var security *tls.Config
+	if secure {
+		var err error
+		if security, err = id.config(); err != nil {
+			return nil, err
+		}
+	}
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		return nil, err
 	}
-	g := &greeter{l.Addr().String(), l}
+	g := &greeter{l.Addr().String(), l, security}
 	go g.serve()
 	return g, nil
 }
@@ -193,17 +229,20 @@ func (g *greeter) serve() {
 		if err != nil {
 			return
 		}
-		go greet(conn, id)
+		go greet(conn, id, g.security)
 	}
 }
 
-// greet serves one connection to its end.
-func greet(conn net.Conn, id uint32) {
+// greet serves one connection to its end. A client that TLS is offered to takes it.
+func greet(conn net.Conn, id uint32, security *tls.Config) {
 	defer conn.Close()
 	greeting := append([]byte{10}, "8.0.0-greeter\x00"...)
 	greeting = binary.LittleEndian.AppendUint32(greeting, id)
 	greeting = append(greeting, "12345678\x00"...)
 	offered := uint32(capabilities)
+	if security != nil {
+		offered |= clientSSL
+	}
 	greeting = binary.LittleEndian.AppendUint16(greeting, uint16(offered))
 	greeting = append(greeting, 45, 2, 0) // utf8mb4, autocommit
 	greeting = binary.LittleEndian.AppendUint16(greeting, uint16(offered>>16))
@@ -211,6 +250,13 @@ func greet(conn net.Conn, id uint32) {
 	greeting = append(greeting, "901234567890\x00mysql_native_password\x00"...)
 	if _, err := conn.Write(append([]byte{byte(len(greeting)), 0, 0, 0}, greeting...)); err != nil {
 		return
+	}
+	if security != nil {
+		request := make([]byte, 4+32) // the head of a login
+		if _, err := io.ReadFull(conn, request); err != nil {
+			return
+		}
+		conn = tls.Server(conn, security) // closed with the connection under it
 	}
 	in := bufio.NewReaderSize(conn, 512)
 	for {

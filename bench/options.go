@@ -3,6 +3,7 @@ package bench
 import (
 	"fmt"
 	"io"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -26,10 +27,12 @@ type Options struct {
 	Strategies []string
 	Peers      []string // haproxy, mysqlrouter
 
-	Rounds int
-	Turn   time.Duration // how long an arm works in a round
-	WarmUp time.Duration // how long it works before the first one, at most
-	Settle time.Duration // between two looks at a process's memory, of which four must agree
+	// In a round every arm works once. An arm that a target is about takes part until the target is decided, and in at most Rounds; others
+	// take part in Inform of them. Inform of Rounds or more has all of them work in all rounds.
+	Rounds, Inform int
+	Turn           time.Duration // how long an arm works in a round
+	WarmUp         time.Duration // how long it works before the first one, at most
+	Settle         time.Duration // between two looks at a process's memory, of which four must agree
 
 	// of cycles
 	Engines    []string // none for a CREATE without ENGINE
@@ -37,31 +40,40 @@ type Options struct {
 	Thinks     []time.Duration // before every statement
 	RoundTrips []time.Duration
 	Between    []int // statements that have nothing to do with the table, between its DROP and the next CREATE
-	Thin       bool  // where the client thinks or the server is far: of engines but the first, every other of Rows, and none where both are so
+	// Thin leaves out cycles where the client thinks or the server is far: of engines but the first every other of Rows, and none where both
+	// are so; likewise of all engines, and with statements between for the first engine alone, where the round trip is not the shortest. And it
+	// leaves out RelStorage's larger objects but with the fewest connections.
+	Thin bool
 
 	// of relstorage
 	Objects     []int // of one transaction
 	States      []int // bytes of one object
 	Connections []int
 
-	Selects []int // connections that select points at the same time
+	Selects []int // connections that select points at the same time, without TLS and with it
 
 	ResultBytes int
 	BlobBytes   int
 	Sessions    []int // that are idle
+
+	Only    *regexp.Regexp      // of the lines of the report, such as "cycles engine MEMORY, rows 10, …", those that match; nil for all
+	Earlier *Report             // what is measured becomes part of it, in place of what it holds of the same line
+	Missing bool                // what Earlier holds is not measured again
+	For     time.Duration       // no line is begun later than that; 0 for no limit
+	Keep    func(*Report) error // is given what there is, behind every line; may be nil
 }
 
 // Workloads are the names of all workloads in the order in which they run.
-var Workloads = []string{"cycles", "relstorage", "selects", "result", "connects", "idle", "blobs"}
+var Workloads = []string{"cycles", "relstorage", "selects", "tls", "result", "connects", "idle", "idle-tls", "blobs"}
 
 // Peers are the names of the other proxies.
 var Peers = []string{"haproxy", "mysqlrouter"}
 
-// Full is everything: about an hour.
+// Full is everything: some 20 minutes.
 func Full() Options {
 	return Options{
 		Server: "auto", Durable: true, Workloads: Workloads, Strategies: []string{"native", "keep", "innodb"}, Peers: Peers,
-		Rounds: 15, Turn: 150 * time.Millisecond, WarmUp: time.Second, Settle: 250 * time.Millisecond,
+		Rounds: 15, Inform: 5, Turn: 60 * time.Millisecond, WarmUp: 300 * time.Millisecond, Settle: 250 * time.Millisecond,
 		Engines: []string{"MEMORY", "MyISAM", "none"}, Rows: []int{0, 1, 10, 100, 1000, 10000},
 		Thinks: []time.Duration{0, time.Millisecond}, RoundTrips: []time.Duration{0, 250 * time.Microsecond, time.Millisecond},
 		Between: []int{0, 1}, Thin: true,
@@ -70,10 +82,10 @@ func Full() Options {
 	}
 }
 
-// Quick is the same over a coarser grid, in less and shorter rounds: a few minutes.
+// Quick is the same over a coarser grid, in fewer rounds: two minutes.
 func Quick() Options {
 	o := Full()
-	o.Rounds, o.Turn, o.WarmUp = 5, 60*time.Millisecond, 300*time.Millisecond
+	o.Rounds = 5
 	o.Engines, o.Rows = []string{"MEMORY"}, []int{0, 10, 1000}
 	o.RoundTrips = o.RoundTrips[:2]
 	o.States, o.Connections = o.States[:1], o.Connections[:1]
@@ -111,6 +123,10 @@ func (o *Options) Validate() error {
 	switch {
 	case o.Rounds < 1:
 		return fmt.Errorf("rounds: %d is too small", o.Rounds)
+	case o.Inform < 1:
+		return fmt.Errorf("inform: %d is too small", o.Inform)
+	case o.For < 0:
+		return fmt.Errorf("for: %v is too short", o.For)
 	case o.Turn <= 0:
 		return fmt.Errorf("turn: %v is too short", o.Turn)
 	case o.WarmUp < 0 || o.Settle <= 0:

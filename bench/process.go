@@ -206,9 +206,9 @@ listen bench
 `, clients+100, addresses[0], backend), program, "-db", "-f")
 }
 
-// startRouter runs MySQL Router as a relay of classic protocol for that many clients. plugins is its plugin_folder, empty
-// for the one that it was built with.
-func startRouter(ctx context.Context, dir, program, plugins, backend string, clients int) (*process, error) {
+// startRouter runs MySQL Router as a relay of classic protocol for that many clients, with TLS on both sides if id is not nil.
+// plugins is its plugin_folder, empty for the one that it was built with.
+func startRouter(ctx context.Context, dir, program, plugins, backend string, clients int, id *identity) (*process, error) {
 	addresses, err := server.FreeAddresses(1)
 	if err != nil {
 		return nil, err
@@ -224,6 +224,10 @@ func startRouter(ctx context.Context, dir, program, plugins, backend string, cli
 	if os.Geteuid() == 0 {
 		folder += "user=root\n"
 	}
+	security := "client_ssl_mode=DISABLED\nserver_ssl_mode=DISABLED"
+	if id != nil {
+		security = "client_ssl_mode=REQUIRED\nserver_ssl_mode=REQUIRED\nserver_ssl_verify=DISABLED\nclient_ssl_cert=" + id.certificate + "\nclient_ssl_key=" + id.key
+	}
 	return startConfigured(ctx, dir, "MySQL Router", addresses[0], fmt.Sprintf(`[DEFAULT]
 %slogging_folder=
 runtime_folder=%s
@@ -237,9 +241,8 @@ bind_port=%s
 destinations=%s
 routing_strategy=first-available
 protocol=classic
-client_ssl_mode=DISABLED
-server_ssl_mode=DISABLED
-`, folder, dir, dir, clients+100, host, port, backend), program, "-c")
+%s
+`, folder, dir, dir, clients+100, host, port, backend, security), program, "-c")
 }
 
 // startConfigured runs a program with a configuration file, whose name is its last argument.

@@ -25,15 +25,18 @@ func planRelstorage(b *bench) ([]plan, error) {
 	metrics := []Metric{{Key: "objects", Title: "objects stored per second", Unit: PerSecond, Higher: true}}
 	var plans []plan
 	for _, objects := range o.Objects {
-		for _, state := range o.States {
+		for i, state := range o.States {
 			for _, connections := range o.Connections {
+				if o.Thin && i > 0 && connections != slices.Min(o.Connections) {
+					continue
+				}
 				for _, kind := range []string{"add", "update"} {
 					plans = append(plans, plan{
 						cell: &Cell{Workload: "relstorage", Metrics: metrics, Parameters: []Parameter{
 							{"objects", strconv.Itoa(objects)}, {"state", strconv.Itoa(state) + " B"},
 							{"connections", strconv.Itoa(connections)}, {"kind", kind}}},
 						arms:    append([]string{direct}, b.withOther(withScan(o.Strategies))...),
-						stretch: 3, // a transaction takes long
+						stretch: 4, // a transaction takes long
 						prepare: b.prepareRelstorage,
 						open: func(w way, number int) (player, error) {
 							return b.openStores(w, number, objects, state, connections, kind == "update")

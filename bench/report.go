@@ -12,17 +12,20 @@ import (
 // A Report is all that a run found out. It is what the JSON output holds.
 type Report struct {
 	Began    time.Time      `json:"began"`
-	Duration float64        `json:"duration_seconds"`
+	Duration float64        `json:"duration_seconds"` // of all runs that it was measured in
+	Runs     int            `json:"runs"`
 	Machine  Machine        `json:"machine"`
 	Server   string         `json:"server"` // product and version
 	MariaDB  bool           `json:"mariadb"`
 	Durable  bool           `json:"durable"` // it waits for the disk at every commit; false for one of the user's own
 	Peers    []string       `json:"peers"`   // versions of the other proxies
 	Settings []string       `json:"settings,omitempty"`
-	Rounds   int            `json:"rounds"`
+	Rounds   int            `json:"rounds"`           // at most
+	Inform   int            `json:"informing_rounds"` // of an arm without an open target
 	Turn     float64        `json:"turn_seconds"`
 	Delays   []Delay        `json:"delays,omitempty"`
 	Cells    []*Cell        `json:"cells"`
+	Left     int            `json:"lines_left,omitempty"` // that were to be measured and are not yet
 	Targets  []TargetResult `json:"targets"`
 	Notes    []string       `json:"notes,omitempty"` // what could not be measured, and why
 }
@@ -40,6 +43,7 @@ type Delay struct {
 	Asked  float64 `json:"asked_seconds"` // of a round trip
 	Median float64 `json:"median_seconds"`
 	P99    float64 `json:"p99_seconds"`
+	Runs   int     `json:"runs,omitempty"` // that these are the means of
 }
 
 // A Cell is one kind of work with its parameters, done by several arms side by side.
@@ -101,6 +105,14 @@ func (c *Cell) summarize() {
 			a.Results[key] = r
 		}
 	}
+}
+
+// line names a cell.
+func (c *Cell) line() string {
+	if len(c.Parameters) == 0 {
+		return c.Workload
+	}
+	return c.Workload + " " + describe(c)
 }
 
 // arm returns the arm of that name, nil when it did not take part.

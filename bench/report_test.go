@@ -37,7 +37,7 @@ func sample() *Report {
 		Began: time.Date(2026, 5, 17, 12, 30, 0, 0, time.UTC), Duration: 83.4,
 		Machine: Machine{Processor: "Z80", Processors: 2, Kernel: "CP/M 2.2", Go: "go1.99"},
 		Server:  "MySQL 9.7.0", Durable: true, Peers: []string{"HAProxy 3.0"}, Settings: []string{"--relay.loops=2"},
-		Rounds: 3, Turn: 0.15, Delays: []Delay{{0.00025, 0.000287, 0.000401}}, Notes: []string{"without MySQL Router: it is <not> there"},
+		Rounds: 3, Turn: 0.15, Inform: 3, Delays: []Delay{{Asked: 0.00025, Median: 0.000287, P99: 0.000401}}, Notes: []string{"without MySQL Router: it is <not> there"},
 		Cells: []*Cell{
 			cycle("MEMORY", "1 ms", []float64{300e-6, 310e-6, 290e-6}, []float64{75e-6, 70e-6, 66e-6}),
 			cycle("none", "1 ms", []float64{400e-6, 400e-6, 400e-6}, []float64{320e-6, 240e-6, 280e-6}),
@@ -114,6 +114,62 @@ func TestWriteJSON(t *testing.T) {
 	}
 	if len(back.Targets) != len(targets(false)) || back.Delays[0].Median != 0.000287 {
 		t.Errorf("%d targets, delays %v", len(back.Targets), back.Delays)
+	}
+}
+
+// TestFollow has a second run measure some lines again, and others for the first time.
+func TestFollow(t *testing.T) {
+	var b bytes.Buffer
+	if err := sample().WriteJSON(&b); err != nil {
+		t.Fatal(err)
+	}
+	earlier, err := ReadReport(&b)
+	if err != nil {
+		t.Fatal(err)
+	}
+	next := func() *Report {
+		s := sample()
+		return &Report{Began: s.Began.Add(time.Hour), Machine: s.Machine, Server: s.Server, Durable: s.Durable, Settings: s.Settings}
+	}
+	r := next()
+	if err := r.follow(earlier); err != nil {
+		t.Fatal(err)
+	}
+	again := &Cell{Workload: "selects", Parameters: []Parameter{{"connections", "1"}}}
+	first := &Cell{Workload: "selects", Parameters: []Parameter{{"connections", "4"}}}
+	between := &Cell{Workload: "connects"}
+	if r.same(again) != 2 || r.same(first) != -1 || r.same(between) != -1 {
+		t.Errorf("lines are found at %d, %d, %d", r.same(again), r.same(first), r.same(between))
+	}
+	for _, c := range []*Cell{again, first, between} {
+		r.put(c)
+	}
+	var lines []string
+	for _, c := range r.Cells {
+		lines = append(lines, c.line())
+	}
+	if got := strings.Join(lines, "; "); !strings.HasSuffix(got, "; selects connections 1; selects connections 4; connects; idle sessions 1000") || len(lines) != 6 {
+		t.Errorf("lines %s", got)
+	}
+	if r.Cells[2] != again || len(earlier.Cells) != 4 || len(earlier.Cells[2].Arms) == 0 {
+		t.Error("the line that was measured again is not in place of the older one, or the earlier report has changed")
+	}
+	r.delayed(Delay{Asked: 0.00025, Median: 0.000301, P99: 0.000411})
+	r.delayed(Delay{Asked: 0.001, Median: 0.0011})
+	if want := []Delay{{0.00025, 0.000294, 0.000406, 2}, {0.001, 0.0011, 0, 1}}; len(r.Delays) != 2 || math.Abs(r.Delays[0].Median-want[0].Median) > 1e-9 ||
+		math.Abs(r.Delays[0].P99-want[0].P99) > 1e-9 || r.Delays[0].Runs != 2 || r.Delays[1] != want[1] {
+		t.Errorf("delays %+v, want %+v", r.Delays, want)
+	}
+	for want, change := range map[string]func(*Report){
+		"another server":  func(r *Report) { r.Server = "MySQL 8.0" },
+		"another machine": func(r *Report) { r.Machine.Processors = 64 },
+		"other settings":  func(r *Report) { r.Settings = nil },
+	} {
+		r := next()
+		change(r)
+		if err := r.follow(earlier); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("got %v, want %s", err, want)
+		}
 	}
 }
 

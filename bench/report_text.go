@@ -13,9 +13,11 @@ var headings = map[string]string{
 	"cycles":     "A temporary table is made, filled, read and dropped, over and over on one connection",
 	"relstorage": "RelStorage stores transactions through temporary MyISAM tables",
 	"selects":    "Point selects by primary key",
+	"tls":        "Point selects by primary key, with TLS on both sides of the proxy",
 	"result":     "One long result",
 	"connects":   "Connect, SELECT 1, disconnect",
 	"idle":       "Sessions that do nothing",
+	"idle-tls":   "Sessions that do nothing, with TLS on both sides of the proxy",
 	"blobs":      "One large value to the server, and one from it",
 }
 
@@ -53,7 +55,7 @@ func (r *Report) introduction() []string {
 		durability = "durable commits"
 	}
 	lines := []string{
-		fmt.Sprintf("tmpproxy bench, %s, took %.0f s", r.Began.UTC().Format("2006-01-02 15:04 MST"), r.Duration),
+		fmt.Sprintf("tmpproxy bench, %s, took %.0f s%s", r.Began.UTC().Format("2006-01-02 15:04 MST"), r.Duration, r.runs()),
 		fmt.Sprintf("%d × %s, %s, %s", r.Machine.Processors, r.Machine.Processor, r.Machine.Kernel, r.Machine.Go),
 		fmt.Sprintf("%s, %s", r.Server, durability),
 	}
@@ -63,12 +65,27 @@ func (r *Report) introduction() []string {
 	if len(r.Settings) > 0 {
 		lines = append(lines, "tmpproxy with "+strings.Join(r.Settings, " "))
 	}
-	lines = append(lines, fmt.Sprintf("%d rounds, in which each arm works for %s, in changing order; figures are medians of the rounds, ratios are", r.Rounds, formatValue(Seconds, r.Turn)),
+	rounds := fmt.Sprintf("%d rounds", r.Rounds)
+	if r.Inform < r.Rounds {
+		rounds = fmt.Sprintf("%d rounds, up to %d for what a target is about", r.Inform, r.Rounds)
+	}
+	lines = append(lines, fmt.Sprintf("%s, in which each arm works for %s or some times as long, in changing order; figures are medians of the rounds, ratios are", rounds, formatValue(Seconds, r.Turn)),
 		"medians of what the rounds of the same number are to each other, with the bounds between which 95 of 100 such medians lie")
 	for _, d := range r.Delays {
 		lines = append(lines, fmt.Sprintf("a round trip of %s is really %s (99th percentile %s)", formatValue(Seconds, d.Asked), formatValue(Seconds, d.Median), formatValue(Seconds, d.P99)))
 	}
+	if r.Left > 0 {
+		lines = append(lines, fmt.Sprintf("not complete: %d lines are not measured yet", r.Left))
+	}
 	return append(lines, r.Notes...)
+}
+
+// runs says in how many pieces all this was measured.
+func (r *Report) runs() string {
+	if r.Runs < 2 {
+		return ""
+	}
+	return fmt.Sprintf(" in %d runs", r.Runs)
 }
 
 // measured writes a target's value and its bounds.

@@ -3,6 +3,7 @@ package bench
 import (
 	"fmt"
 	"math"
+	"slices"
 	"time"
 
 	"tmpproxy/bench/statistics"
@@ -38,7 +39,7 @@ func (b *bench) run(p *plan) error {
 		w := way{name: name}
 		if !p.bare {
 			var err error
-			if w, err = b.way(name, p.roundTrip); err != nil {
+			if w, err = b.way(name, p.roundTrip, p.tls); err != nil {
 				return err
 			}
 		}
@@ -54,8 +55,15 @@ func (b *bench) run(p *plan) error {
 		rounds = min(rounds, p.mostRounds)
 	}
 	for round := range rounds {
+		working := b.working(p, round)
+		if !slices.Contains(working, true) {
+			break
+		}
 		for i := range p.arms {
 			at := statistics.Order(round, i, len(p.arms))
+			if !working[at] {
+				continue
+			}
 			t, err := b.take(ways[at], players[at], time.Duration(max(1, p.stretch))*b.options.Turn)
 			if err != nil {
 				return fmt.Errorf("%s: %w", ways[at].name, b.reason(ways[at], err))
@@ -78,6 +86,36 @@ func (b *bench) run(p *plan) error {
 	}
 	p.cell.summarize()
 	return nil
+}
+
+// deciding is how many rounds a verdict takes at the least: then all of them on the wrong side of a goal are less than one chance in 50.
+const deciding = 7
+
+// working says which arms of a cell take part in its next round: every one at first, later those that a target is about which is not
+// decided, and what it compares them with. An arm that has left comes back no more, so that rounds of the same number stay side by side.
+func (b *bench) working(p *plan, done int) []bool {
+	working := make([]bool, len(p.arms))
+	for i := range working {
+		working[i] = done < b.options.Inform || b.options.Inform >= b.options.Rounds
+	}
+	if slices.Contains(working, true) {
+		return working
+	}
+	for _, t := range targets(b.backend.mariaDB) {
+		if t.workload != p.cell.Workload || t.about != nil && !t.about(p.cell) {
+			continue
+		}
+		value, measured := t.measured(p.cell)
+		if !measured || done >= deciding && t.decided(value) {
+			continue
+		}
+		for i, name := range p.arms {
+			if len(p.cell.Arms[i].Results[t.metric].Rounds) == done && (name == t.arm || name == t.against) {
+				working[i] = true
+			}
+		}
+	}
+	return working
 }
 
 // reason adds that the process of a way has ended, if it has.

@@ -48,7 +48,7 @@ func fakePlan(log *[]string, fail error) *plan {
 func TestRunRounds(t *testing.T) {
 	var log []string
 	p := fakePlan(&log, nil)
-	b := &bench{ctx: context.Background(), options: &Options{Rounds: 4, Turn: time.Second}}
+	b := &bench{ctx: context.Background(), options: &Options{Rounds: 4, Inform: 4, Turn: time.Second}}
 	if err := b.run(p); err != nil {
 		t.Fatal(err)
 	}
@@ -79,10 +79,51 @@ func TestRunRounds(t *testing.T) {
 	}
 }
 
+// TestRunRests has an arm rest when no target asks for it any more, and the others with it when none does. The goals are those of point
+// selects by one connection: as many as HAProxy's, in no more time for the slowest of a hundred, and as many as MySQL Router's.
+func TestRunRests(t *testing.T) {
+	for _, test := range []struct {
+		name  string
+		rates map[string]func(round int) float64
+		want  map[string]int // rounds
+	}{
+		{"all clear", map[string]func(int) float64{"innodb": steady(120), haproxy: steady(100), router: steady(90)},
+			map[string]int{direct: 5, "innodb": 7, haproxy: 7, router: 7}},
+		{"one in doubt", map[string]func(int) float64{"innodb": steady(100), haproxy: func(round int) float64 { return []float64{90, 110, 101}[round%3] }, router: steady(90)},
+			map[string]int{direct: 5, "innodb": 20, haproxy: 20, router: 7}},
+		{"clear behind some rounds", map[string]func(int) float64{"innodb": steady(100), haproxy: steady(90), router: func(round int) float64 { return []float64{50, 110}[min(round/5, 1)] }},
+			map[string]int{direct: 5, "innodb": 17, haproxy: 7, router: 17}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			var log []string
+			p := fakePlan(&log, nil)
+			p.arms, p.cell.Parameters = []string{direct, "innodb", haproxy, router}, []Parameter{{"connections", "1"}}
+			p.open = func(w way, _ int) (player, error) {
+				value := test.rates[w.name]
+				if value == nil {
+					value = steady(1)
+				}
+				return &fake{name: w.name, log: &log, value: value}, nil
+			}
+			b := &bench{ctx: context.Background(), backend: &backend{}, options: &Options{Rounds: 20, Inform: 5, Turn: time.Second}}
+			if err := b.run(p); err != nil {
+				t.Fatal(err)
+			}
+			for name, want := range test.want {
+				if got := len(p.cell.arm(name).Results["rate"].Rounds); got != want {
+					t.Errorf("%s worked in %d rounds, want %d", name, got, want)
+				}
+			}
+		})
+	}
+}
+
+func steady(rate float64) func(int) float64 { return func(int) float64 { return rate } }
+
 func TestRunFails(t *testing.T) {
 	var log []string
 	fault := errors.New("the table holds something else")
-	b := &bench{ctx: context.Background(), options: &Options{Rounds: 4, Turn: time.Second}}
+	b := &bench{ctx: context.Background(), options: &Options{Rounds: 4, Inform: 4, Turn: time.Second}}
 	err := b.run(fakePlan(&log, fault))
 	if !errors.Is(err, fault) || !strings.HasPrefix(err.Error(), "innodb: ") {
 		t.Errorf("got %v", err)
@@ -145,6 +186,8 @@ func TestValidate(t *testing.T) {
 		"rows: -1":           func(o *Options) { o.Rows = []int{-1} },
 		"selects: 0":         func(o *Options) { o.Selects = []int{0} },
 		"rounds: 0":          func(o *Options) { o.Rounds = 0 },
+		"inform: 0":          func(o *Options) { o.Inform = 0 },
+		"for: -1s":           func(o *Options) { o.For = -time.Second },
 		"turn: 0s":           func(o *Options) { o.Turn = 0 },
 		"a result needs":     func(o *Options) { o.ResultBytes = 1 },
 	} {
@@ -160,15 +203,17 @@ func TestValidate(t *testing.T) {
 func TestPlans(t *testing.T) {
 	o := Full()
 	o.Log = io.Discard
-	b := &bench{options: &o, progress: newProgress(o.Log), report: &Report{}, backend: &backend{packet: 128 << 20}, peers: map[string]peer{haproxy: {}, router: {}}}
+	b := &bench{options: &o, progress: newProgress(o.Log), report: &Report{}, backend: &backend{packet: 128 << 20, tls: true}, peers: map[string]peer{haproxy: {}, router: {}}}
 	if limit, err := descriptorLimit(); err != nil || limit < 2*2000+reserved {
 		o.Sessions = o.Sessions[:1] // the others are cut to the same
 	}
 	for workload, want := range map[string]int{
-		// Rows of three engines, nearby; of one with every row count and two with half of them: with a think time, with two round trips
-		// with and without a statement between; of one with both.
-		"cycles":     3*6 + (6 + 2*3) + 2*2*(6+2*3) + 2*6,
-		"relstorage": 3 * 2 * 2 * 2, "selects": 3, "result": 1, "connects": 1, "idle": len(o.Sessions), "blobs": 1,
+		// Rows of three engines, nearby; of one with every row count and two with half of them: with a think time, with the shorter round
+		// trip with and without a statement between; half of the rows of three with the longer one, of one with a statement between; of one
+		// with every row count and half of them with both think time and round trip.
+		"cycles": 3*6 + (6 + 2*3) + 2*(6+2*3) + (3*3 + 3) + (6 + 3),
+		// with six connections one size only
+		"relstorage": 3 * 2 * (2 + 1), "selects": 3, "tls": 3, "result": 1, "connects": 1, "idle": len(o.Sessions), "idle-tls": 1, "blobs": 1,
 	} {
 		plans, err := planners[workload](b)
 		if err != nil {
@@ -182,7 +227,8 @@ func TestPlans(t *testing.T) {
 			t.Errorf("%s: %d cells, %d different ones, want %d", workload, len(plans), len(seen), want)
 		}
 		first := fmt.Sprint(plans[0].arms)
-		for arm, takesPart := range map[string]bool{"native": workload == "cycles" || workload == "relstorage", haproxy: workload != "cycles" && workload != "relstorage",
+		for arm, takesPart := range map[string]bool{"native": workload == "cycles" || workload == "relstorage",
+			haproxy: !slices.Contains([]string{"cycles", "relstorage", "tls", "idle-tls"}, workload), router: workload != "cycles" && workload != "relstorage",
 			echo: workload == "cycles", "innodb": true} {
 			if strings.Contains(first, arm) != takesPart {
 				t.Errorf("%s: arms %s", workload, first)

@@ -50,6 +50,7 @@ type plan struct {
 	mostRounds  int  // 0 for as many as there are
 	stretch     int  // how many times as long a turn is; 0 for once
 	allocations bool // those of tmpproxy are counted
+	tls         bool // on both sides of what is between client and server
 	bare        bool // ways are names only: the players start what they need
 	prepare     func(context.Context) error
 	open        func(w way, number int) (player, error) // number is the arm's in the cell
@@ -73,6 +74,7 @@ type bench struct {
 	ctx      context.Context
 	options  *Options
 	dir      string
+	identity identity
 	made     cleanup
 	backend  *backend
 	peers    map[string]peer
@@ -149,11 +151,22 @@ func (b *bench) measure() error {
 	began := time.Now()
 	o := b.options
 	var err error
-	if b.backend, err = openBackend(b.ctx, o, b.dir, &b.made, b.say); err != nil {
+	if b.identity, err = newIdentity(b.dir); err != nil {
+		return fmt.Errorf("certificate: %w", err)
+	}
+	if b.backend, err = openBackend(b.ctx, o, b.dir, b.identity, &b.made, b.say); err != nil {
 		return err
 	}
 	b.report = &Report{Began: began, Machine: thisMachine(), Server: b.backend.product + " " + b.backend.version, MariaDB: b.backend.mariaDB,
-		Durable: o.Durable && o.DSN == "", Settings: o.Settings, Rounds: o.Rounds, Turn: o.Turn.Seconds()}
+		Durable: o.Durable && o.DSN == "", Settings: o.Settings}
+	if o.Earlier != nil {
+		if err := b.report.follow(o.Earlier); err != nil {
+			return err
+		}
+	}
+	b.report.Rounds, b.report.Inform, b.report.Turn = o.Rounds, min(o.Inform, o.Rounds), o.Turn.Seconds()
+	b.report.Runs++
+	b.report.Peers = nil
 	b.say("%s on %s", b.report.Server, b.backend.login.address)
 	b.findPeers()
 	var plans []plan
@@ -166,18 +179,34 @@ func (b *bench) measure() error {
 			plans = append(plans, made...)
 		}
 	}
-	defer func() {
+	plans = slices.DeleteFunc(plans, func(p plan) bool {
+		return o.Only != nil && !o.Only.MatchString(p.cell.line()) || o.Missing && b.report.same(p.cell) >= 0
+	})
+	earlier := b.report.Duration
+	sum := func() {
 		b.report.Targets = judge(b.report)
-		b.report.Duration = time.Since(began).Seconds()
-	}()
+		b.report.Duration = earlier + time.Since(began).Seconds()
+	}
+	defer sum()
 	for i := range plans {
 		p := &plans[i]
-		b.progress.begin(i, len(plans), p.cell.Workload+" "+describe(p.cell))
-		if err := b.run(p); err != nil {
-			b.note("ended before its end: %s, %s", p.cell.Workload, describe(p.cell))
-			return fmt.Errorf("%s, %s: %w", p.cell.Workload, describe(p.cell), err)
+		b.report.Left = len(plans) - i
+		if o.For > 0 && time.Since(began) > o.For {
+			b.say("%d lines are left", b.report.Left)
+			return nil
 		}
-		b.report.Cells = append(b.report.Cells, p.cell)
+		b.progress.begin(i, len(plans), p.cell.line())
+		if err := b.run(p); err != nil {
+			return fmt.Errorf("%s: %w", p.cell.line(), err)
+		}
+		b.report.put(p.cell)
+		b.report.Left--
+		if o.Keep != nil {
+			sum()
+			if err := o.Keep(b.report); err != nil {
+				return err
+			}
+		}
 	}
 	return nil
 }
@@ -187,9 +216,11 @@ var planners = map[string]func(*bench) ([]plan, error){
 	"cycles":     planCycles,
 	"relstorage": planRelstorage,
 	"selects":    planSelects,
+	"tls":        planTLS,
 	"result":     planResult,
 	"connects":   planConnects,
 	"idle":       planIdle,
+	"idle-tls":   planIdleTLS,
 	"blobs":      planBlobs,
 }
 
@@ -205,7 +236,9 @@ func describe(c *Cell) string {
 // note keeps what the reader of the report must know.
 func (b *bench) note(format string, args ...any) {
 	text := fmt.Sprintf(format, args...)
-	b.report.Notes = append(b.report.Notes, text)
+	if !slices.Contains(b.report.Notes, text) {
+		b.report.Notes = append(b.report.Notes, text)
+	}
 	b.say("%s", text)
 }
 
@@ -275,11 +308,12 @@ func (b *bench) withOther(strategies []string) []string {
 	return all
 }
 
-// way returns how an arm reaches the server with a round trip's time between the server and what is before it. A proxy is
+// way returns how an arm reaches the server with a round trip's time between the server and what is before it, with TLS or not. A proxy is
 // started for it alone, so that nothing that it has learned or kept from other work plays a part; the caller stops the way's
 // process.
-func (b *bench) way(name string, roundTrip time.Duration) (way, error) {
+func (b *bench) way(name string, roundTrip time.Duration, tls bool) (way, error) {
 	w := way{name: name, login: b.backend.login}
+	w.login.tls = tls
 	if name == echo {
 		err := b.reachEcho(&w)
 		return w, err
@@ -295,7 +329,7 @@ func (b *bench) way(name string, roundTrip time.Duration) (way, error) {
 		return w, nil
 	}
 	var err error
-	if w.process, err = b.start(name, w.login.address, 1000); err != nil {
+	if w.process, err = b.start(name, w.login.address, 1000, tls); err != nil {
 		return w, err
 	}
 	w.login.address = w.process.address
@@ -316,10 +350,10 @@ func (b *bench) reachEcho(w *way) error {
 	return nil
 }
 
-// start runs the proxy of an arm's name, for that many clients. The caller stops it.
-func (b *bench) start(name, address string, clients int) (*process, error) {
+// start runs the proxy of an arm's name, for that many clients, with TLS on both of its sides or none. The caller stops it.
+func (b *bench) start(name, address string, clients int, tls bool) (*process, error) {
 	for try := 1; ; try++ {
-		p, err := b.startOnce(name, address, clients)
+		p, err := b.startOnce(name, address, clients, tls)
 		if try == 5 || !errors.Is(err, errEarly) {
 			return p, err
 		}
@@ -327,15 +361,24 @@ func (b *bench) start(name, address string, clients int) (*process, error) {
 	}
 }
 
-func (b *bench) startOnce(name, address string, clients int) (*process, error) {
+func (b *bench) startOnce(name, address string, clients int, tls bool) (*process, error) {
 	p := b.peers[name]
 	switch name {
 	case haproxy:
 		return startHAProxy(b.ctx, b.dir, p.program, address, clients)
 	case router:
-		return startRouter(b.ctx, b.dir, p.program, p.plugins, address, clients)
+		var id *identity
+		if tls {
+			id = &b.identity
+		}
+		return startRouter(b.ctx, b.dir, p.program, p.plugins, address, clients, id)
 	}
-	settings := append([]string{fmt.Sprintf("--limits.max_sessions=%d", max(1000, clients+100))}, b.options.Settings...)
+	settings := []string{fmt.Sprintf("--limits.max_sessions=%d", max(1000, clients+100))}
+	if tls {
+		settings = append(settings, "--listen.tls.mode=required", "--listen.tls.cert_file="+b.identity.certificate, "--listen.tls.key_file="+b.identity.key,
+			"--backend.tls.mode=required")
+	}
+	settings = append(settings, b.options.Settings...)
 	program := b.options.Program
 	if strategy, ok := strings.CutSuffix(name, otherSuffix); ok {
 		name, program = strategy, b.options.Other
@@ -408,14 +451,14 @@ func (b *bench) relay(roundTrip time.Duration) (*relay, error) {
 	b.made.add(r.close)
 	b.relays[roundTrip] = r
 	// The echo's own time is in both.
-	b.report.Delays = append(b.report.Delays, Delay{Asked: roundTrip.Seconds(),
+	b.report.delayed(Delay{Asked: roundTrip.Seconds(),
 		Median: statistics.Median(delayed) - statistics.Median(bare), P99: statistics.Quantile(delayed, 0.99) - statistics.Median(bare)})
 	return r, nil
 }
 
 // relayed returns how long echoes take through a relay with a delay.
 func (b *bench) relayed(delay time.Duration) ([]float64, error) {
-	w, err := b.way(echo, 0)
+	w, err := b.way(echo, 0, false)
 	if err != nil {
 		return nil, err
 	}
@@ -429,7 +472,7 @@ func (b *bench) relayed(delay time.Duration) ([]float64, error) {
 
 // echoTimes returns how long echoes take, through a relay if there is one.
 func (b *bench) echoTimes(r *relay) ([]float64, error) {
-	w, err := b.way(echo, 0)
+	w, err := b.way(echo, 0, false)
 	if err != nil {
 		return nil, err
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -37,7 +38,18 @@ func (b *bench) passing() []string {
 	return append(append([]string{direct}, b.relayStrategy()...), b.others()...)
 }
 
-func planSelects(b *bench) ([]plan, error) {
+func planSelects(b *bench) ([]plan, error) { return b.planPoints("selects", b.passing(), false) }
+
+// planTLS is planSelects with TLS between client and proxy and between proxy and server.
+func planTLS(b *bench) ([]plan, error) {
+	if !b.backend.tls {
+		b.note("without selects over TLS: the server does not offer it")
+		return nil, nil
+	}
+	return b.planPoints("tls", slices.DeleteFunc(b.passing(), withoutTLS), true)
+}
+
+func (b *bench) planPoints(workload string, arms []string, tls bool) ([]plan, error) {
 	random := rand.New(rand.NewPCG(5, 6))
 	points := make([][]byte, 4096)
 	for i := range points {
@@ -46,12 +58,12 @@ func planSelects(b *bench) ([]plan, error) {
 	var plans []plan
 	for _, connections := range b.options.Selects {
 		plans = append(plans, plan{
-			cell: &Cell{Workload: "selects", Parameters: []Parameter{{"connections", strconv.Itoa(connections)}}, Metrics: []Metric{
+			cell: &Cell{Workload: workload, Parameters: []Parameter{{"connections", strconv.Itoa(connections)}}, Metrics: []Metric{
 				{Key: "rate", Title: "point selects per second", Unit: PerSecond, Higher: true},
 				{Key: "latency", Title: "one point select", Unit: Seconds},
 				{Key: "p99", Title: "one point select, 99th percentile", Unit: Seconds},
 			}},
-			arms: b.passing(), prepare: b.preparePoints, allocations: true, stretch: 2,
+			arms: arms, prepare: b.preparePoints, allocations: true, stretch: 3, tls: tls,
 			open: func(w way, _ int) (player, error) {
 				crew, err := b.hire(w.login, connections)
 				if err != nil {

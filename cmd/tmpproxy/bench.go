@@ -10,6 +10,7 @@ import (
 	"net"
 	"os"
 	"os/signal"
+	"regexp"
 	"slices"
 	"strings"
 	"syscall"
@@ -32,8 +33,9 @@ rounds, and prints medians, ratios with intervals, and a table of targets. It st
 loopback and on data of their own; what is not installed is taken from Debian's packages into a folder of its own. With
 --dsn it measures a server of yours: it makes a database tmpproxy_bench there and drops it at the end.
 
-The machine should do nothing else meanwhile. Everything takes about an hour; --quick a few minutes. Ctrl-C ends it with
-what was measured so far.`,
+The machine should do nothing else meanwhile. Everything takes some 20 minutes; --quick two. The files are written anew
+behind every line, so that nothing is lost when it is ended before its end; --resume goes on with what --json holds. To measure in
+pieces, call it with --resume and --for until no line is left; to measure some lines again, with --append and --only.`,
 		Args: noArguments,
 	}
 	flags := command.Flags()
@@ -41,6 +43,10 @@ what was measured so far.`,
 	quick := flags.Bool("quick", false, "fewer cells, fewer and shorter rounds; other flags still count")
 	text := flags.String("text", "", "file for the tables; standard output when empty")
 	jsonFile := flags.String("json", "", "file for all figures as JSON; none when empty")
+	adding := flags.Bool("append", false, "what the file of --json holds stays in the report, unless it is measured again")
+	resume := flags.Bool("resume", false, "what the file of --json holds is not measured again")
+	only := flags.String("only", "", `lines of the report that are measured, as a regular expression: "^selects|rows 10,"`)
+	limit := flags.Duration("for", 0, "begin no line when that much time is over; 0 for no limit")
 	htmlFile := flags.String("html", "", "file for one page with tables and plots; none when empty")
 	options := fullBench()
 	benchFlags(flags, &options)
@@ -60,6 +66,17 @@ what was measured so far.`,
 			return err
 		}
 		o.Program, o.EchoArgs, o.Log = program, []string{"bench", echoCommand}, command.ErrOrStderr()
+		o.Missing, o.For = *resume, *limit
+		if *only != "" {
+			if o.Only, err = regexp.Compile(*only); err != nil {
+				return &usageError{fmt.Errorf("only: %w", err)}
+			}
+		}
+		if *adding || *resume {
+			if o.Earlier, err = earlierReport(*jsonFile); err != nil {
+				return err
+			}
+		}
 		outputs, err := openOutputs(command.OutOrStdout(), *text, *jsonFile, *htmlFile)
 		if err != nil {
 			return err
@@ -128,7 +145,8 @@ func benchFlags(flags *pflag.FlagSet, o *bench.Options) {
 	flags.BoolVar(&o.Durable, "durable", o.Durable, "the server that is started waits for the disk at every commit")
 	flags.StringSliceVar(&o.Settings, "set", o.Settings, "settings of tmpproxy, such as relay.loops=2")
 	flags.StringVar(&o.Other, "other", o.Other, "another tmpproxy executable, to compare with: its arms are called \"keep other\" and so on")
-	flags.IntVar(&o.Rounds, "rounds", o.Rounds, "in each of which every arm works once")
+	flags.IntVar(&o.Rounds, "rounds", o.Rounds, "in each of which every arm works once, or those that a target is about which is not decided")
+	flags.IntVar(&o.Inform, "inform", o.Inform, "rounds that every arm takes part in; as many as --rounds: all, whatever is decided")
 	flags.DurationVar(&o.Turn, "turn", o.Turn, "how long an arm works in a round")
 	flags.DurationVar(&o.WarmUp, "warm-up", o.WarmUp, "how long an arm works before the first round, at most")
 	flags.StringSliceVar(&o.Workloads, "workloads", o.Workloads, "what is measured")
@@ -149,39 +167,77 @@ func benchFlags(flags *pflag.FlagSet, o *bench.Options) {
 	flags.IntVar(&o.BlobBytes, "blob-bytes", o.BlobBytes, "of a large value")
 }
 
-// An output is where one form of the report goes. It is opened before anything is measured.
+// earlierReport reads the report that a run goes on with; nil when there is none yet.
+func earlierReport(name string) (*bench.Report, error) {
+	if name == "" {
+		return nil, &usageError{errors.New("--append and --resume need --json, the file that they go on with")}
+	}
+	file, err := os.Open(name)
+	if errors.Is(err, os.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	defer file.Close()
+	report, err := bench.ReadReport(file)
+	if err == io.EOF { // a run that has found out nothing
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", name, err)
+	}
+	return report, nil
+}
+
+// An output is where one form of the report goes: a file, or what to is if it has no name.
 type output struct {
-	to    io.WriteCloser
+	name  string
+	to    io.Writer
 	write func(*bench.Report, io.Writer) error
 }
 
-// standard is standard output, which stays open.
-type standard struct{ io.Writer }
-
-func (standard) Close() error { return nil }
-
+// openOutputs makes sure that the files can be written before anything is measured.
 func openOutputs(out io.Writer, text, jsonFile, htmlFile string) ([]output, error) {
-	outputs := []output{{standard{out}, (*bench.Report).WriteText}}
-	for _, form := range []struct {
-		file  string
-		write func(*bench.Report, io.Writer) error
-	}{{text, (*bench.Report).WriteText}, {jsonFile, (*bench.Report).WriteJSON}, {htmlFile, (*bench.Report).WriteHTML}} {
-		if form.file == "" {
-			continue
+	var outputs []output
+	for _, o := range []output{{text, out, (*bench.Report).WriteText}, {jsonFile, nil, (*bench.Report).WriteJSON}, {htmlFile, nil, (*bench.Report).WriteHTML}} {
+		if o.name != "" {
+			file, err := os.OpenFile(o.name, os.O_WRONLY|os.O_CREATE, 0o666)
+			if err != nil {
+				return nil, err
+			}
+			info, err := file.Stat()
+			if err := errors.Join(err, file.Close()); err != nil {
+				return nil, err
+			}
+			if !info.Mode().IsRegular() {
+				return nil, fmt.Errorf("%s is no file", o.name)
+			}
 		}
-		file, err := os.Create(form.file)
-		if err != nil {
-			return nil, err
+		if o.name != "" || o.to != nil {
+			outputs = append(outputs, o)
 		}
-		outputs = append(outputs, output{file, form.write})
-	}
-	if text != "" {
-		outputs = outputs[1:]
 	}
 	return outputs, nil
 }
 
-// runBench measures and writes the report, even one that is not complete.
+// save writes the report in place of what was there: all of it or, if that fails, nothing.
+func (o *output) save(report *bench.Report) error {
+	if o.name == "" {
+		return o.write(report, o.to)
+	}
+	next := o.name + ".new"
+	file, err := os.Create(next)
+	if err != nil {
+		return err
+	}
+	if err := errors.Join(o.write(report, file), file.Close()); err != nil {
+		return errors.Join(err, os.Remove(next))
+	}
+	return os.Rename(next, o.name)
+}
+
+// runBench measures and writes the report, even one that is not complete: files behind every line, standard output at the end.
 func runBench(o bench.Options, outputs []output) error {
 	ctx, cancel := context.WithCancelCause(context.Background())
 	defer cancel(nil)
@@ -193,13 +249,21 @@ func runBench(o bench.Options, outputs []output) error {
 			cancel(&signalError{s})
 		}
 	}()
+	o.Keep = func(report *bench.Report) error {
+		var errs []error
+		for _, to := range outputs {
+			if to.name != "" {
+				errs = append(errs, to.save(report))
+			}
+		}
+		return errors.Join(errs...)
+	}
 	report, err := bench.Run(ctx, o)
 	errs := []error{err}
 	for _, to := range outputs {
 		if report != nil {
-			errs = append(errs, to.write(report, to.to))
+			errs = append(errs, to.save(report))
 		}
-		errs = append(errs, to.to.Close())
 	}
 	return errors.Join(errs...)
 }

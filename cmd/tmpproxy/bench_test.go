@@ -31,7 +31,7 @@ func TestQuickBench(t *testing.T) {
 		t.Errorf("without flags: %+v", got)
 	}
 	for name, value := range map[string]string{
-		"server": "mariadb", "dsn": "x@tcp(h:1)/", "durable": "false", "set": "relay.loops=2,log.level=info", "other": "old", "rounds": "3", "turn": "7ms", "warm-up": "8ms",
+		"server": "mariadb", "dsn": "x@tcp(h:1)/", "durable": "false", "set": "relay.loops=2,log.level=info", "other": "old", "rounds": "3", "inform": "2", "turn": "7ms", "warm-up": "8ms",
 		"workloads": "idle", "strategies": "keep", "peers": "", "engines": "Aria", "rows": "5,6", "think": "2ms", "rtt": "3ms,4ms", "between": "9", "objects": "11",
 		"states": "12", "connections": "13", "selects": "14", "sessions": "15", "result-bytes": "16", "blob-bytes": "17",
 		"thin": "false",
@@ -46,7 +46,7 @@ func TestQuickBench(t *testing.T) {
 		}
 	})
 	got, want := quickBench(flags), bench.Options{
-		Server: "mariadb", DSN: "x@tcp(h:1)/", Settings: []string{"relay.loops=2", "log.level=info"}, Other: "old", Rounds: 3, Turn: 7 * time.Millisecond, WarmUp: 8 * time.Millisecond,
+		Server: "mariadb", DSN: "x@tcp(h:1)/", Settings: []string{"relay.loops=2", "log.level=info"}, Other: "old", Rounds: 3, Inform: 2, Turn: 7 * time.Millisecond, WarmUp: 8 * time.Millisecond,
 		Settle: bench.Quick().Settle, Workloads: []string{"idle"}, Strategies: []string{"keep"}, Peers: []string{}, Engines: []string{"Aria"}, Rows: []int{5, 6},
 		Thinks: []time.Duration{2 * time.Millisecond}, RoundTrips: []time.Duration{3 * time.Millisecond, 4 * time.Millisecond}, Between: []int{9}, Objects: []int{11},
 		States: []int{12}, Connections: []int{13}, Selects: []int{14}, Sessions: []int{15}, ResultBytes: 16, BlobBytes: 17,

@@ -54,6 +54,7 @@ type Config struct {
 	TLS         *tls.Config   // asks for TLS with these settings unless nil
 	KeepRaw     bool          // fill Reply.Raw and Reply.Sent
 	Header      string        // sent before anything else, as a load balancer does
+	Socket      net.Conn      // is used instead of dialling, unless nil
 }
 
 // Conn is one connection. One goroutine may use it at a time.
@@ -104,9 +105,12 @@ func Connect(config Config) (*Conn, error) {
 	if config.Collation == 0 {
 		config.Collation = 45
 	}
-	socket, err := net.DialTimeout(config.Network, config.Address, config.Timeout)
-	if err != nil {
-		return nil, err
+	socket := config.Socket
+	if socket == nil {
+		var err error
+		if socket, err = net.DialTimeout(config.Network, config.Address, config.Timeout); err != nil {
+			return nil, err
+		}
 	}
 	if _, err := io.WriteString(socket, config.Header); err != nil {
 		socket.Close()
