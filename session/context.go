@@ -285,7 +285,7 @@ func (m *Machine) track(o *Outcome) {
 		m.readTrans = m.readTrans && !over
 	case f.opaque || s.Multi:
 		m.known = false
-	case m.inTransaction() && s.Verbs&settledVerbs == 0 && o.Code != errParse:
+	case m.inTransaction() && (s.Verbs&settledVerbs == 0 || s.Has(rewrite.VerbSet)) && o.Code != errParse: // SET PASSWORD commits first
 		m.known = false
 	}
 	if !ok && o.Code == errReadOnly && !m.readOnly() {

@@ -384,7 +384,7 @@ func (m *Machine) advance() Step {
 			return step
 		}
 	}
-	if t := m.waiting(); f.flush && t != nil && t.condition == dirty {
+	if t := m.waiting(); f.flush && t != nil && t.condition == dirty && m.quiet() { // a failing DROP of ours may come between
 		return m.emptyAside(t)
 	}
 	if m.uncertain() {

@@ -222,6 +222,7 @@ func (w *world) do(c command, st *stats) string {
 		return ""
 	}
 	w.log("> %s", c)
+	counted := w.m.rowCounted
 	bad := w.client(c, st)
 	if bad != "" || w.stop {
 		return bad
@@ -242,6 +243,9 @@ func (w *world) do(c command, st *stats) string {
 	if (w.settled || c.fault != noFault && w.fault == noFault) && !w.clears(c) {
 		// The settle, or the failure, has wiped diagnostics that the command left alone: they cannot be restored.
 		w.direct.warnings, w.direct.rowCount = w.diagnostics()
+	}
+	if c.kind == "fields" && counted {
+		w.direct.rowCount = w.proxied.rowCount // that of the statement that restored the list: a listed difference
 	}
 	if w.settled && strings.Contains(w.text(c), "p_read") {
 		return "" // the same inside a CALL: a listed difference
