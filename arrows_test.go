@@ -15,18 +15,20 @@ const module = "tmpproxy"
 
 // arrows says which packages of this module each package may import.
 var arrows = map[string][]string{
-	"wire":    nil,
-	"rewrite": nil,
-	"session": {"rewrite"},
-	"advice":  nil,
-	"proxy":   {"advice", "rewrite", "session", "wire"},
-	"admin":   nil,
-	"config":  nil,
-	"slowlog": {"rewrite", "trial/record"},
-	"tracing": {"rewrite", "trial/record"},
-	"trial":   {"session"},
+	"wire":      nil,
+	"rewrite":   nil,
+	"session":   {"rewrite"},
+	"advice":    nil,
+	"proxy":     {"advice", "rewrite", "session", "telemetry", "wire"},
+	"admin":     nil,
+	"config":    nil,
+	"telemetry": {"rewrite"},
+	"slowlog":   {"rewrite", "telemetry", "trial/record"},
+	"tracing":   {"rewrite", "telemetry", "trial/record"},
+	"trial":     {"session"},
 	// What the program and its tests have in common: the benchmark starts servers, replay and check --compare read every byte.
 	"testbed/rawclient": nil,
+	"testbed/relay":     nil,
 	"testbed/server":    nil,
 	"bench":             {"bench/statistics", "testbed/rawclient", "testbed/server"},
 	"bench/statistics":  nil,
@@ -35,7 +37,7 @@ var arrows = map[string][]string{
 	"trial/record":      {"rewrite", "wire"},
 	"trial/conform":     {"testbed/rawclient", "trial/compare", "trial/record"},
 	"trial/replay":      {"rewrite", "testbed/rawclient", "trial/compare", "trial/judge", "trial/record"},
-	"cmd/tmpproxy":      {"testbed/rawclient", "trial/compare", "admin", "advice", "bench", "config", "proxy", "rewrite", "session", "slowlog", "tracing", "trial", "trial/conform", "trial/record", "trial/replay", "wire"},
+	"cmd/tmpproxy":      {"testbed/rawclient", "trial/compare", "admin", "advice", "bench", "config", "proxy", "rewrite", "session", "slowlog", "telemetry", "tracing", "trial", "trial/conform", "trial/record", "trial/replay", "wire"},
 }
 
 // pure are packages that neither do I/O nor know the time, and neither log nor count: what they decide can be tested without

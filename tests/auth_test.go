@@ -24,6 +24,7 @@ import (
 	"github.com/go-mysql-org/go-mysql/mysql"
 
 	"tmpproxy/testbed/rawclient"
+	"tmpproxy/testbed/relay"
 	"tmpproxy/testbed/server"
 )
 
@@ -662,33 +663,12 @@ func TestTooManyConnections(t *testing.T) {
 // client of another host: loopback clients are never blocked.
 func from(t *testing.T, source, address string) string {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	dialer := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(source)}}
+	l, err := relay.Start(func() (net.Conn, error) { return dialer.Dial("tcp", address) }, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { l.Close() })
-	dialer := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(source)}}
-	go func() {
-		for {
-			near, err := l.Accept()
-			if err != nil {
-				return
-			}
-			go func() {
-				defer near.Close()
-				far, err := dialer.Dial("tcp", address)
-				if err != nil {
-					return
-				}
-				defer far.Close()
-				go func() {
-					_, _ = io.Copy(far, near)
-					_ = far.(*net.TCPConn).CloseWrite()
-				}()
-				_, _ = io.Copy(near, far)
-			}()
-		}
-	}()
 	return l.Addr().String()
 }
 

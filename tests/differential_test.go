@@ -7,8 +7,6 @@ import (
 	"context"
 	"flag"
 	"fmt"
-	"io"
-	"net"
 	"os"
 	"path/filepath"
 	"slices"
@@ -16,6 +14,7 @@ import (
 	"sync"
 	"testing"
 
+	"tmpproxy/testbed/relay"
 	"tmpproxy/testbed/server"
 	"tmpproxy/tests/differential"
 	"tmpproxy/tests/process"
@@ -300,37 +299,10 @@ func TestInjectedDifference(t *testing.T) {
 // tamper relays connections to a server and replaces bytes in what that sends by as many others.
 func tamper(t *testing.T, address, from, to string) differential.Target {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	l, err := relay.Start(relay.To("tcp", address), func(b []byte) []byte { return bytes.ReplaceAll(b, []byte(from), []byte(to)) })
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { l.Close() })
-	go func() {
-		for {
-			client, err := l.Accept()
-			if err != nil {
-				return
-			}
-			go func() {
-				defer client.Close()
-				backend, err := net.Dial("tcp", address)
-				if err != nil {
-					return
-				}
-				defer backend.Close()
-				go func() {
-					_, _ = io.Copy(backend, client)
-					_ = backend.(*net.TCPConn).CloseWrite()
-				}()
-				buffer := make([]byte, 64<<10)
-				for {
-					n, err := backend.Read(buffer)
-					if _, werr := client.Write(bytes.ReplaceAll(buffer[:n], []byte(from), []byte(to))); err != nil || werr != nil {
-						return
-					}
-				}
-			}()
-		}
-	}()
 	return differential.Target{Network: "tcp", Address: l.Addr().String()}
 }

@@ -6,9 +6,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"io"
 	"math"
-	"net"
 	"path/filepath"
 	"sync"
 	"testing"
@@ -19,6 +17,7 @@ import (
 
 	"tmpproxy/admin"
 	"tmpproxy/proxy"
+	"tmpproxy/testbed/relay"
 	"tmpproxy/trial"
 )
 
@@ -85,34 +84,14 @@ func newFake(t *testing.T, token string, socket bool) *fake {
 	})
 	f.host = f.server.Addr().String()
 	if socket {
-		f.host = forward(t, o.Address)
+		l, err := relay.Start(relay.To("unix", o.Address), nil) // as ssh -L does
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { l.Close() })
+		f.host = l.Addr().String()
 	}
 	return f
-}
-
-// forward leads a loopback port to a unix socket, as ssh -L does.
-func forward(t *testing.T, socket string) string {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { l.Close() })
-	go func() {
-		for {
-			near, err := l.Accept()
-			if err != nil {
-				return
-			}
-			far, err := net.Dial("unix", socket)
-			if err != nil {
-				near.Close()
-				continue
-			}
-			go func() { io.Copy(far, near); far.(*net.UnixConn).CloseWrite() }()
-			go func() { io.Copy(near, far); near.Close(); far.Close() }()
-		}
-	}()
-	return l.Addr().String()
 }
 
 func (f *fake) with(change func()) {

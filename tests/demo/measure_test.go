@@ -8,43 +8,13 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"strings"
 	"testing"
 	"time"
 
+	"tmpproxy/testbed/relay"
 	"tmpproxy/testbed/server"
 )
-
-// relay starts something between client and server that only carries bytes, and returns its address.
-func relay(t *testing.T, backend string) string {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { l.Close() })
-	go func() {
-		for {
-			client, err := l.Accept()
-			if err != nil {
-				return
-			}
-			upstream, err := net.Dial("tcp", backend)
-			if err != nil {
-				client.Close()
-				continue
-			}
-			carry := func(to, from net.Conn) {
-				_, _ = io.Copy(to, from)
-				to.Close()
-			}
-			go carry(upstream, client)
-			go carry(client, upstream)
-		}
-	}()
-	return l.Addr().String()
-}
 
 // begin starts a server of its own with the workloads' tables, and connects the workloads to it: directly and through a
 // relay.
@@ -64,7 +34,12 @@ func begin(t *testing.T, kind server.Kind, pauses ...time.Duration) (*server.Ser
 	if err := createSchema(ctx, s, workloads); err != nil {
 		t.Fatal(err)
 	}
-	paths := []path{{"direct", s.Address}, {"relay", relay(t, s.Address)}}
+	l, err := relay.Start(relay.To("tcp", s.Address), nil) // something that only carries bytes
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { l.Close() })
+	paths := []path{{"direct", s.Address}, {"relay", l.Addr().String()}}
 	e, err := newExperiment(s.Config(schema), paths, workloads, pauses)
 	if err != nil {
 		t.Fatal(err)
