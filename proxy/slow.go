@@ -5,28 +5,15 @@ import (
 	"sync"
 	"time"
 
-	"tmpproxy/rewrite"
 	"tmpproxy/session"
+	"tmpproxy/telemetry"
 )
 
 // StatementLog takes statements, those that took long for one. It is called by several goroutines at once and must not wait.
 type StatementLog interface {
 	// Wants says whether it takes one that took so long.
 	Wants(took time.Duration) bool
-	Statement(SlowStatement)
-}
-
-// SlowStatement is one of them, when its reply has arrived whole.
-type SlowStatement struct {
-	Took               time.Duration // from the statement's arrival to the end of its reply
-	Thread             uint32        // the server's
-	User, Host, Schema string        // Host is "" on a unix socket; Schema if it is not known
-	// Text is the receiver's to keep: of a prepared statement the text that was prepared. nil: it is not known.
-	Text     []byte
-	Whole    bool // Text is all of it
-	Prepared bool // it was executed by its id
-	Mode     rewrite.Mode
-	Failed   bool // it was answered with an error
+	Statement(telemetry.Statement)
 }
 
 // SetStatementLogs has statements given to these logs, from the next one of every session on; none ends it. Safe for concurrent use.
@@ -127,7 +114,7 @@ func (c *conversation) slowEnd(now int64) {
 			continue
 		}
 		schema, _ := c.m.Schema()
-		log.Statement(SlowStatement{
+		log.Statement(telemetry.Statement{
 			Took: took, Thread: c.thread, User: c.who.user, Host: c.who.host, Schema: schema,
 			Text: bytes.Clone(s.text), Whole: s.whole, Prepared: s.prepared, Mode: c.mode(), Failed: c.failed,
 		})

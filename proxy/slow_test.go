@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"tmpproxy/session"
+	"tmpproxy/telemetry"
 	"tmpproxy/wire"
 )
 
@@ -16,13 +17,13 @@ import (
 type slowNotes struct {
 	mu   sync.Mutex
 	list []string
-	last SlowStatement
+	last telemetry.Statement
 	from time.Duration // what it wants
 }
 
 func (n *slowNotes) Wants(took time.Duration) bool { return took >= n.from }
 
-func (n *slowNotes) Statement(s SlowStatement) {
+func (n *slowNotes) Statement(s telemetry.Statement) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	text := string(s.Text)

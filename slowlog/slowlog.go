@@ -12,23 +12,11 @@ import (
 	"os"
 	"strings"
 	"sync/atomic"
-	"time"
 
 	"tmpproxy/rewrite"
+	"tmpproxy/telemetry"
 	"tmpproxy/trial/record"
 )
-
-// Statement is one that took long: see proxy.SlowStatement.
-type Statement struct {
-	Took               time.Duration
-	Thread             uint32
-	User, Host, Schema string
-	Text               []byte
-	Whole              bool
-	Prepared           bool
-	Mode               rewrite.Mode
-	Failed             bool
-}
 
 // Counts grow.
 type Counts struct {
@@ -50,18 +38,12 @@ type Log struct {
 	counts  *Counts
 	failed  func(error)
 
-	full    atomic.Bool
-	waiting atomic.Int64 // bytes of texts
-	queue   chan entry
-	quit    chan struct{}
-	done    chan struct{}
-}
-
-// entry is a statement with its end, or a file to go on with.
-type entry struct {
-	Statement
-	at   time.Time
-	next *os.File
+	full  atomic.Bool
+	queue *telemetry.Queue
+	next  chan *os.File // to go on with
+	gone  chan struct{} // it has
+	quit  chan struct{}
+	done  chan struct{}
 }
 
 // Open opens the file, which is appended to, and begins. failed is told of the first of several statements in a row that cannot be
@@ -72,7 +54,7 @@ func Open(file, version string, counts *Counts, failed func(error)) (*Log, error
 		return nil, err
 	}
 	l := &Log{file: file, version: version, counts: counts, failed: failed,
-		queue: make(chan entry, maxWaiting), quit: make(chan struct{}), done: make(chan struct{})}
+		queue: telemetry.NewQueue(maxWaiting, maxWaitingBytes), next: make(chan *os.File), gone: make(chan struct{}), quit: make(chan struct{}), done: make(chan struct{})}
 	go l.run(f)
 	return l, nil
 }
@@ -98,26 +80,21 @@ func open(file, version string) (*os.File, error) {
 func (l *Log) SetFull(full bool) { l.full.Store(full) }
 
 // Add never waits. The text is the log's from then on.
-func (l *Log) Add(s Statement) {
-	if l.waiting.Add(int64(len(s.Text))) <= maxWaitingBytes {
-		select {
-		case l.queue <- entry{Statement: s, at: time.Now()}:
-			return
-		default:
-		}
+func (l *Log) Add(s telemetry.Statement) {
+	if !l.queue.Add(s) {
+		l.counts.TooFast.Add(1)
 	}
-	l.waiting.Add(-int64(len(s.Text)))
-	l.counts.TooFast.Add(1)
 }
 
-// Reopen goes on with the file that has the name now. With an error it goes on with the one that it has.
+// Reopen goes on with the file that has the name now; the old one is closed when it returns. With an error it goes on with the one that it has.
 func (l *Log) Reopen() error {
 	f, err := open(l.file, l.version)
 	if err != nil {
 		return err
 	}
 	select {
-	case l.queue <- entry{next: f}:
+	case l.next <- f:
+		<-l.gone
 		return nil
 	case <-l.done:
 		f.Close()
@@ -136,18 +113,14 @@ func (l *Log) run(f *os.File) {
 	w := writer{log: l, file: f, out: bufio.NewWriter(f)}
 	for {
 		select {
-		case e := <-l.queue:
-			w.take(e)
+		case s := <-l.queue.Waiting():
+			w.take(s)
+		case f := <-l.next:
+			l.queue.Drain(w.take)
+			w.goOn(f)
+			l.gone <- struct{}{}
 		case <-l.quit:
-			for {
-				select {
-				case e := <-l.queue:
-					w.take(e)
-					continue
-				default:
-				}
-				break
-			}
+			l.queue.Drain(w.take)
 			w.flush()
 			w.file.Close()
 			return
@@ -165,20 +138,21 @@ type writer struct {
 	broken   bool   // the last ones could not be written
 }
 
-func (w *writer) take(e entry) {
-	if e.next != nil {
-		w.flush()
-		w.file.Close()
-		w.file, w.schema, w.broken = e.next, "", false
-		w.out.Reset(w.file)
-		return
-	}
-	w.log.waiting.Add(-int64(len(e.Text)))
+func (w *writer) take(s telemetry.Statement) {
+	w.log.queue.Taken(&s)
 	w.buffered++
-	w.out.Write(w.format(&e)) // an error stays in out, until flush
-	if len(w.log.queue) == 0 || w.out.Buffered() > 64<<10 {
+	w.out.Write(w.format(&s)) // an error stays in out, until flush
+	if len(w.log.queue.Waiting()) == 0 || w.out.Buffered() > 64<<10 {
 		w.flush()
 	}
+}
+
+// goOn goes on with another file.
+func (w *writer) goOn(f *os.File) {
+	w.flush()
+	w.file.Close()
+	w.file, w.schema, w.broken = f, "", false
+	w.out.Reset(f)
 }
 
 func (w *writer) flush() {
@@ -197,40 +171,40 @@ func (w *writer) flush() {
 }
 
 // format makes a record.
-func (w *writer) format(e *entry) []byte {
+func (w *writer) format(s *telemetry.Statement) []byte {
 	var b bytes.Buffer
-	fmt.Fprintf(&b, "# Time: %s\n", e.at.UTC().Format("2006-01-02T15:04:05.000000Z"))
-	user, host := clean(e.User), clean(e.Host)
+	fmt.Fprintf(&b, "# Time: %s\n", s.End.UTC().Format("2006-01-02T15:04:05.000000Z"))
+	user, host := clean(s.User), clean(s.Host)
 	name := ""
 	if host == "" {
 		name = "localhost"
 	}
-	fmt.Fprintf(&b, "# User@Host: %s[%s] @ %s [%s]  Id: %5d\n", user, user, name, host, e.Thread)
-	fmt.Fprintf(&b, "# Query_time: %.6f  Lock_time: 0.000000 Rows_sent: 0  Rows_examined: 0\n", e.Took.Seconds())
-	if e.Schema != "" && e.Schema != w.schema {
-		fmt.Fprintf(&b, "use %s;\n", quoted(e.Schema))
-		w.schema = e.Schema
+	fmt.Fprintf(&b, "# User@Host: %s[%s] @ %s [%s]  Id: %5d\n", user, user, name, host, s.Thread)
+	fmt.Fprintf(&b, "# Query_time: %.6f  Lock_time: 0.000000 Rows_sent: 0  Rows_examined: 0\n", s.Took.Seconds())
+	if s.Schema != "" && s.Schema != w.schema {
+		fmt.Fprintf(&b, "use %s;\n", quoted(s.Schema))
+		w.schema = s.Schema
 	}
-	fmt.Fprintf(&b, "SET timestamp=%d;\n", e.at.Unix())
-	b.WriteString(w.text(e))
+	fmt.Fprintf(&b, "SET timestamp=%d;\n", s.End.Unix())
+	b.WriteString(w.text(s))
 	b.WriteString(";\n")
 	return b.Bytes()
 }
 
 // text is what is written of a statement's text.
-func (w *writer) text(e *entry) string {
-	if len(e.Text) == 0 {
-		if e.Prepared {
+func (w *writer) text(s *telemetry.Statement) string {
+	if len(s.Text) == 0 {
+		if s.Prepared {
 			return "# administrator command: Execute"
 		}
 		return "# administrator command: Query"
 	}
-	lexical := record.Lexical{NoBackslashEscapes: e.Mode&rewrite.NoBackslashEscapes != 0, ANSIQuotes: e.Mode&rewrite.ANSIQuotes != 0}
-	if !w.log.full.Load() || record.Sensitive(e.Text, lexical) != record.Keep {
-		return strings.Map(blank, record.Shape(e.Text, lexical))
+	lexical := record.Lexical{NoBackslashEscapes: s.Mode&rewrite.NoBackslashEscapes != 0, ANSIQuotes: s.Mode&rewrite.ANSIQuotes != 0}
+	if !w.log.full.Load() || record.Sensitive(s.Text, lexical) != record.Keep {
+		return strings.Map(blank, record.Shape(s.Text, lexical))
 	}
-	text := strings.TrimRight(string(e.Text), "; \t\r\n")
-	if !e.Whole {
+	text := strings.TrimRight(string(s.Text), "; \t\r\n")
+	if !s.Whole {
 		text += "…"
 	}
 	return text

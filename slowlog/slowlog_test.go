@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"go.uber.org/goleak"
+
+	"tmpproxy/telemetry"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -41,13 +43,13 @@ func TestFormat(t *testing.T) {
 	at := time.Date(2026, 12, 1, 2, 14, 49, 706711000, time.UTC)
 	head := "# Time: 2026-12-01T02:14:49.706711Z\n# User@Host: shop[shop] @  [10.0.0.5]  Id:    12\n" +
 		"# Query_time: 1.234567  Lock_time: 0.000000 Rows_sent: 0  Rows_examined: 0\n"
-	base := Statement{Took: 1234567 * time.Microsecond, Thread: 12, User: "shop", Host: "10.0.0.5", Whole: true}
-	text := func(s string) Statement { b := base; b.Text = []byte(s); return b }
+	base := telemetry.Statement{End: at, Took: 1234567 * time.Microsecond, Thread: 12, User: "shop", Host: "10.0.0.5", Whole: true}
+	text := func(s string) telemetry.Statement { b := base; b.Text = []byte(s); return b }
 	for _, test := range []struct {
 		name   string
 		full   bool
-		change func(Statement) Statement
-		s      Statement
+		change func(telemetry.Statement) telemetry.Statement
+		s      telemetry.Statement
 		want   string
 	}{
 		{"digest", false, nil, text("SELECT name FROM customer WHERE id = 7 -- x\n AND mail = '" + secret + "';"), "SELECT name FROM customer WHERE id = ? AND mail = ?;\n"},
@@ -55,9 +57,9 @@ func TestFormat(t *testing.T) {
 		{"full", true, nil, text("SELECT 1,\n 'it''s';"), "SELECT 1,\n 'it''s';\n"},
 		{"full, with a password", true, nil, text("ALTER USER u IDENTIFIED BY '" + secret + "'"), "ALTER USER u IDENTIFIED BY ?;\n"},
 		{"full, with what may be one", true, nil, text("UPDATE account SET password = '" + secret + "' WHERE id = 3"), "UPDATE account SET password = ? WHERE id = ?;\n"},
-		{"cut inside a value", false, func(s Statement) Statement { s.Whole = false; return s }, text("SELECT '" + secret), "SELECT ?;\n"},
-		{"full, cut", true, func(s Statement) Statement { s.Whole = false; return s }, text("SELECT 'abc"), "SELECT 'abc…;\n"},
-		{"prepared, not known", false, func(s Statement) Statement { s.Prepared = true; return s }, text(""), "# administrator command: Execute;\n"},
+		{"cut inside a value", false, func(s telemetry.Statement) telemetry.Statement { s.Whole = false; return s }, text("SELECT '" + secret), "SELECT ?;\n"},
+		{"full, cut", true, func(s telemetry.Statement) telemetry.Statement { s.Whole = false; return s }, text("SELECT 'abc"), "SELECT 'abc…;\n"},
+		{"prepared, not known", false, func(s telemetry.Statement) telemetry.Statement { s.Prepared = true; return s }, text(""), "# administrator command: Execute;\n"},
 		{"a forged line", false, nil, text("SELECT `a\n# Time: 2026` FROM t"), "SELECT `a # Time: 2026` FROM t;\n"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -67,7 +69,7 @@ func TestFormat(t *testing.T) {
 			l := new(Log)
 			l.SetFull(test.full)
 			w := writer{log: l}
-			if got, want := string(w.format(&entry{Statement: test.s, at: at})), head+"SET timestamp=1796091289;\n"+test.want; got != want {
+			if got, want := string(w.format(&test.s)), head+"SET timestamp=1796091289;\n"+test.want; got != want {
 				t.Errorf("got\n%s\nwant\n%s", got, want)
 			}
 		})
@@ -77,7 +79,7 @@ func TestFormat(t *testing.T) {
 	for i, step := range []struct{ schema, want string }{{"shop", "use shop;\nSET"}, {"shop", "0\nSET"}, {"a `b`\n", "use `a ``b`` `;\nSET"}, {"", "0\nSET"}, {"shop", "use shop;\nSET"}} {
 		s := text("SELECT 1")
 		s.Schema, s.User, s.Host = step.schema, "a\n# User@Host: b", ""
-		got := string(w.format(&entry{Statement: s, at: at}))
+		got := string(w.format(&s))
 		if !strings.Contains(got, step.want) {
 			t.Errorf("record %d: no %q in\n%s", i+1, step.want, got)
 		}
@@ -92,15 +94,15 @@ func TestReopen(t *testing.T) {
 	dir := t.TempDir()
 	file, old := filepath.Join(dir, "slow.log"), filepath.Join(dir, "slow.log.1")
 	l, counts := start(t, file)
-	l.Add(Statement{Text: []byte("SELECT first"), Schema: "shop"})
+	l.Add(telemetry.Statement{Text: []byte("SELECT first"), Schema: "shop"})
 	if err := os.Rename(file, old); err != nil {
 		t.Fatal(err)
 	}
-	l.Add(Statement{Text: []byte("SELECT second"), Schema: "shop"})
+	l.Add(telemetry.Statement{Text: []byte("SELECT second"), Schema: "shop"})
 	if err := l.Reopen(); err != nil {
 		t.Fatal(err)
 	}
-	l.Add(Statement{Text: []byte("SELECT third"), Schema: "shop"})
+	l.Add(telemetry.Statement{Text: []byte("SELECT third"), Schema: "shop"})
 	l.Close()
 	first, second := content(t, old), content(t, file)
 	if !strings.Contains(first, "SELECT first") || !strings.Contains(first, "SELECT second") || strings.Contains(first, "SELECT third") {
@@ -130,19 +132,12 @@ func TestReopen(t *testing.T) {
 // TestTooFast fills the queue of a log that writes nothing.
 func TestTooFast(t *testing.T) {
 	counts := new(Counts)
-	l := &Log{counts: counts, queue: make(chan entry, maxWaiting)}
-	for range maxWaiting + 5 {
-		l.Add(Statement{Text: []byte("SELECT 1")})
+	l := &Log{counts: counts, queue: telemetry.NewQueue(3, 1<<10)}
+	for range 5 {
+		l.Add(telemetry.Statement{Text: []byte("SELECT 1")})
 	}
-	if n := counts.TooFast.Load(); n != 5 {
+	if n := counts.TooFast.Load(); n != 2 {
 		t.Errorf("%d statements were dropped", n)
-	}
-	l = &Log{counts: counts, queue: make(chan entry, maxWaiting)}
-	for range 6 {
-		l.Add(Statement{Text: make([]byte, maxWaitingBytes/4)})
-	}
-	if n := counts.TooFast.Load(); n != 7 || len(l.queue) != 4 {
-		t.Errorf("%d statements were dropped in all, %d wait", n, len(l.queue))
 	}
 }
 
@@ -162,7 +157,7 @@ func TestNoRoom(t *testing.T) {
 		t.Fatal(err)
 	}
 	for range 10 {
-		l.Add(Statement{Text: []byte("SELECT 1")})
+		l.Add(telemetry.Statement{Text: []byte("SELECT 1")})
 	}
 	l.Close()
 	if counts.Failed.Load() != 10 || counts.Written.Load() != 0 || failures != 1 {

@@ -24,20 +24,9 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"tmpproxy/rewrite"
+	"tmpproxy/telemetry"
 	"tmpproxy/trial/record"
 )
-
-// Statement is what a span is made of: see proxy.SlowStatement.
-type Statement struct {
-	Took               time.Duration
-	Thread             uint32
-	User, Host, Schema string
-	Text               []byte
-	Whole              bool
-	Prepared           bool
-	Mode               rewrite.Mode
-	Failed             bool
-}
 
 // Options say where spans go and what is told with all of them.
 type Options struct {
@@ -70,17 +59,10 @@ type Tracer struct {
 	options Options
 	client  http.Client
 	every   time.Duration
-	waiting atomic.Int64 // bytes of texts
-	queue   chan entry
+	queue   *telemetry.Queue
 	quit    chan struct{}
 	done    chan struct{}
 	broken  bool
-}
-
-// entry is a statement with its end.
-type entry struct {
-	Statement
-	end time.Time
 }
 
 // Start begins. Nothing is sent before there is a statement.
@@ -88,22 +70,16 @@ func Start(o Options) *Tracer { return start(o, sendEvery) }
 
 func start(o Options, every time.Duration) *Tracer {
 	t := &Tracer{options: o, every: every, client: http.Client{Transport: &http.Transport{Proxy: http.ProxyFromEnvironment, MaxIdleConns: 1}},
-		queue: make(chan entry, maxWaiting), quit: make(chan struct{}), done: make(chan struct{})}
+		queue: telemetry.NewQueue(maxWaiting, maxWaitingBytes), quit: make(chan struct{}), done: make(chan struct{})}
 	go t.run()
 	return t
 }
 
 // Add never waits. The text is the tracer's from then on.
-func (t *Tracer) Add(s Statement) {
-	if t.waiting.Add(int64(len(s.Text))) <= maxWaitingBytes {
-		select {
-		case t.queue <- entry{s, time.Now()}:
-			return
-		default:
-		}
+func (t *Tracer) Add(s telemetry.Statement) {
+	if !t.queue.Add(s) {
+		t.options.Counts.TooFast.Add(1)
 	}
-	t.waiting.Add(-int64(len(s.Text)))
-	t.options.Counts.TooFast.Add(1)
 }
 
 // Close sends what waits, for a short while. It may be called once; nothing may be added any more.
@@ -126,32 +102,27 @@ func (t *Tracer) run() {
 		}
 		batch = nil
 	}
-	take := func(e entry) {
-		t.waiting.Add(-int64(len(e.Text)))
-		batch = append(batch, span(&e))
+	take := func(s telemetry.Statement) {
+		t.queue.Taken(&s)
+		batch = append(batch, span(&s))
 	}
 	for {
 		select {
-		case e := <-t.queue:
-			if take(e); len(batch) >= maxBatch {
+		case s := <-t.queue.Waiting():
+			if take(s); len(batch) >= maxBatch {
 				send(sendTimeout)
 			}
 		case <-tick.C:
 			send(sendTimeout)
 		case <-t.quit:
 			end := time.Now().Add(farewell)
-			for {
-				select {
-				case e := <-t.queue:
-					if take(e); len(batch) >= maxBatch {
-						send(time.Until(end))
-					}
-					continue
-				default:
+			t.queue.Drain(func(s telemetry.Statement) {
+				if take(s); len(batch) >= maxBatch {
+					send(time.Until(end))
 				}
-				send(time.Until(end))
-				return
-			}
+			})
+			send(time.Until(end))
+			return
 		}
 	}
 }
@@ -206,7 +177,7 @@ func (t *Tracer) post(batch []*trace.Span, limit time.Duration) error {
 var parent = regexp.MustCompile(`traceparent='00-([0-9a-f]{32})-([0-9a-f]{16})-[0-9a-f]{2}'`)
 
 // span makes a statement's.
-func span(e *entry) *trace.Span {
+func span(e *telemetry.Statement) *trace.Span {
 	lexical := record.Lexical{NoBackslashEscapes: e.Mode&rewrite.NoBackslashEscapes != 0, ANSIQuotes: e.Mode&rewrite.ANSIQuotes != 0}
 	digest := record.Shape(e.Text, lexical)
 	operation, _, _ := strings.Cut(digest, " ")
@@ -217,7 +188,7 @@ func span(e *entry) *trace.Span {
 	}
 	s := &trace.Span{
 		TraceId: random(16), SpanId: random(8), Name: system, Kind: trace.Span_SPAN_KIND_CLIENT,
-		StartTimeUnixNano: uint64(e.end.Add(-e.Took).UnixNano()), EndTimeUnixNano: uint64(e.end.UnixNano()),
+		StartTimeUnixNano: uint64(e.End.Add(-e.Took).UnixNano()), EndTimeUnixNano: uint64(e.End.UnixNano()),
 		Attributes: []*common.KeyValue{text("db.system.name", system)},
 	}
 	if m := parent.FindSubmatch(e.Text); m != nil {

@@ -15,6 +15,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"tmpproxy/rewrite"
+	"tmpproxy/telemetry"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -32,23 +33,24 @@ func TestSpan(t *testing.T) {
 	end := time.Unix(1796091289, 5)
 	for _, test := range []struct {
 		name   string
-		s      Statement
+		s      telemetry.Statement
 		want   map[string]string
 		parent string // trace and span
 		failed bool
 	}{
-		{"select", Statement{Text: []byte("select a from t where b = 's3cr3t-value'"), Schema: "shop", Host: "10.0.0.5", User: "someone"},
+		{"select", telemetry.Statement{Text: []byte("select a from t where b = 's3cr3t-value'"), Schema: "shop", Host: "10.0.0.5", User: "someone"},
 			map[string]string{"": "SELECT shop", "db.system.name": "mysql", "db.query.text": "select a from t where b = ?", "db.operation.name": "SELECT", "db.namespace": "shop", "client.address": "10.0.0.5"}, "", false},
-		{"MariaDB, failed, no schema", Statement{Text: []byte("DELETE FROM t WHERE a IN (1, 2)"), Mode: rewrite.MariaDB, Failed: true},
+		{"MariaDB, failed, no schema", telemetry.Statement{Text: []byte("DELETE FROM t WHERE a IN (1, 2)"), Mode: rewrite.MariaDB, Failed: true},
 			map[string]string{"": "DELETE", "db.system.name": "mariadb", "db.query.text": "DELETE FROM t WHERE a IN (?)", "db.operation.name": "DELETE", "error.type": "_OTHER"}, "", true},
-		{"of the application's trace", Statement{Text: []byte("DO 1 /*traceparent='00-5bd66ef5095369c7b0d1f8f4bd33716a-c532cb4098ac3dd2-01',route='x'*/")},
+		{"of the application's trace", telemetry.Statement{Text: []byte("DO 1 /*traceparent='00-5bd66ef5095369c7b0d1f8f4bd33716a-c532cb4098ac3dd2-01',route='x'*/")},
 			map[string]string{"": "DO", "db.system.name": "mysql", "db.query.text": "DO ?", "db.operation.name": "DO"}, "5bd66ef5095369c7b0d1f8f4bd33716a c532cb4098ac3dd2", false},
-		{"not known", Statement{Prepared: true}, map[string]string{"": "mysql", "db.system.name": "mysql"}, "", false},
-		{"not UTF-8", Statement{Text: []byte("DO 1"), Schema: "a\xff"}, map[string]string{"": "DO a�", "db.system.name": "mysql", "db.query.text": "DO ?", "db.operation.name": "DO", "db.namespace": "a�"}, "", false},
+		{"not known", telemetry.Statement{Prepared: true}, map[string]string{"": "mysql", "db.system.name": "mysql"}, "", false},
+		{"not UTF-8", telemetry.Statement{Text: []byte("DO 1"), Schema: "a\xff"}, map[string]string{"": "DO a�", "db.system.name": "mysql", "db.query.text": "DO ?", "db.operation.name": "DO", "db.namespace": "a�"}, "", false},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			test.s.Took = 3 * time.Second
-			s := span(&entry{test.s, end})
+			test.s.End = end
+			s := span(&test.s)
 			got := attributes(s)
 			for name, value := range test.want {
 				if got[name] != value {
@@ -123,7 +125,7 @@ func TestSend(t *testing.T) {
 	tracer := start(Options{Endpoint: r.URL + "/v1/traces", Version: "1.2.3", Counts: counts, Failed: func(err error) { t.Error(err) }}, time.Hour)
 	const n = maxBatch + 7
 	for range n {
-		tracer.Add(Statement{Text: []byte("SELECT 's3cr3t-value'")})
+		tracer.Add(telemetry.Statement{Text: []byte("SELECT 's3cr3t-value'")})
 	}
 	tracer.Close()
 	if len(r.spans) != n || counts.Sent.Load() != n || counts.Failed.Load()+counts.TooFast.Load() != 0 {
@@ -143,7 +145,7 @@ func TestSendFails(t *testing.T) {
 		counts, failures := new(Counts), []string(nil)
 		tracer := start(Options{Endpoint: test.endpoint, Counts: counts, Failed: func(err error) { failures = append(failures, err.Error()) }}, time.Hour)
 		for range 2 * maxBatch {
-			tracer.Add(Statement{Text: []byte("SELECT 1")})
+			tracer.Add(telemetry.Statement{Text: []byte("SELECT 1")})
 		}
 		tracer.Close()
 		if counts.Failed.Load() != 2*maxBatch || counts.Sent.Load() != 0 || len(failures) != 1 || !strings.Contains(failures[0], test.want) {
@@ -155,11 +157,11 @@ func TestSendFails(t *testing.T) {
 // TestTooFast fills the queue of a tracer that sends nothing.
 func TestTooFast(t *testing.T) {
 	counts := new(Counts)
-	tracer := &Tracer{options: Options{Counts: counts}, queue: make(chan entry, maxWaiting)}
-	for range maxWaiting + 5 {
-		tracer.Add(Statement{Text: []byte("SELECT 1")})
+	tracer := &Tracer{options: Options{Counts: counts}, queue: telemetry.NewQueue(3, 1<<10)}
+	for range 5 {
+		tracer.Add(telemetry.Statement{Text: []byte("SELECT 1")})
 	}
-	if n := counts.TooFast.Load(); n != 5 {
+	if n := counts.TooFast.Load(); n != 2 {
 		t.Errorf("%d spans were dropped", n)
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"tmpproxy/config"
 	"tmpproxy/proxy"
 	"tmpproxy/slowlog"
+	"tmpproxy/telemetry"
 	"tmpproxy/tracing"
 )
 
@@ -39,7 +40,7 @@ type slowTap struct {
 }
 
 func (t slowTap) Wants(took time.Duration) bool   { return took >= t.threshold }
-func (t slowTap) Statement(s proxy.SlowStatement) { t.log.Add(slowlog.Statement(s)) }
+func (t slowTap) Statement(s telemetry.Statement) { t.log.Add(s) }
 
 // spanTap does so for spans.
 type spanTap struct {
@@ -52,7 +53,7 @@ func (t spanTap) Wants(took time.Duration) bool {
 	return took >= t.threshold || t.share > 0 && rand.IntN(100) < t.share
 }
 
-func (t spanTap) Statement(s proxy.SlowStatement) { t.tracer.Add(tracing.Statement(s)) }
+func (t spanTap) Statement(s telemetry.Statement) { t.tracer.Add(s) }
 
 // open makes ready for settings: a file of the same name is opened anew, as it may have been renamed. What it returns is for put.
 func (l *statementLogs) open(c *config.Config) (*slowlog.Log, error) {
