@@ -4,6 +4,8 @@ import (
 	"math/rand/v2"
 	"testing"
 
+	"go.uber.org/zap"
+
 	"tmpproxy/session"
 )
 
@@ -113,5 +115,33 @@ func TestChoiceMask(t *testing.T) {
 	}
 	if arm := c.pick(allArms); arm != session.StrategyInnoDB {
 		t.Errorf("picked %v", arm)
+	}
+}
+
+// Six sessions make cycles of one shape by turns while its arms are measured: each new arm costs each of them the table that it has
+// parked, which must not have the shape taken for one that is not worth it.
+func TestChoiceOfManySessions(t *testing.T) {
+	const sessions, cycles = 6, 100
+	policy := testPolicy(session.StrategyAuto)
+	policy.Measure = true
+	sh := newShared(policy, newJournal(zap.NewNop()))
+	var talks []*talk
+	for range sessions {
+		r := newTalkOf(t, sh, newFakeServer(testCaps), 1<<20)
+		r.settle()
+		r.client(login(testCaps, "db"))
+		r.client(pack(3, []byte("answer")))
+		talks = append(talks, r)
+	}
+	for range cycles {
+		for _, sql := range []string{create, insert, drop} {
+			for _, r := range talks {
+				r.client(query(sql))
+			}
+		}
+	}
+	shapes := sh.ledger.Shapes()
+	if len(shapes) != 1 || shapes[0].Native || shapes[0].Choice == nil || !shapes[0].Choice.Settled || len(shapes[0].Choice.Medians) != 3 || shapes[0].Choice.Excluded != nil {
+		t.Errorf("%+v, choice %+v", shapes, shapes[0].Choice)
 	}
 }

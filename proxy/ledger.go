@@ -285,7 +285,9 @@ func (l *ledger) Note(n session.Note) {
 		r.info.Parks++
 	case session.NoteSettle:
 		r.info.Settles++
-		r.churn.lost++
+		if n.Reason != "strategy" { // strategy auto has another arm measured: that says nothing about the shape
+			r.churn.lost++
+		}
 	case session.NoteReplay:
 		r.info.Replays++
 		r.churn.lost++

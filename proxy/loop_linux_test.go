@@ -13,6 +13,7 @@ import (
 	"go.uber.org/zap"
 	"golang.org/x/sys/unix"
 
+	"tmpproxy/session"
 	"tmpproxy/wire"
 )
 
@@ -560,5 +561,63 @@ func TestAlive(t *testing.T) {
 	close(block)
 	if err := r.server.Alive(t.Context()); err != nil {
 		t.Errorf("it goes on: %v", err)
+	}
+}
+
+// TestSystemCallsOfACycle counts the calls for a cycle of a cached table: a read and a write for each of CREATE and DROP, two of each for
+// the INSERT, one write for the reset and one read for its answer.
+func TestSystemCallsOfACycle(t *testing.T) {
+	const n = 50
+	for name, strategy := range map[string]session.Strategy{"keep": session.StrategyKeep, "innodb": session.StrategyInnoDB} {
+		t.Run(name, func(t *testing.T) {
+			s := newFakeServer(testCaps)
+			cycle := rehearse(t, s, loggedIn(t, s, strategy, 1<<20), "t")
+			l := newStill(t)
+			m, far := l.member(t, nil)
+			m.conversation = cycle.c
+			wait := func() { l.batch(l.events[:l.calls.wait(l.epoll, l.events[:], -1)]) }
+			// reply reads what the server gets, answers it, and has the loop read that.
+			reply := func() {
+				b := make([]byte, 1000)
+				size, err := unix.Read(far[backendSide], b)
+				if err != nil || cycle.replies[string(b[:size])] == nil {
+					t.Fatalf("the server got %q, %v", b[:max(size, 0)], err)
+				}
+				unix.Write(far[backendSide], cycle.replies[string(b[:size])])
+				wait()
+			}
+			expect := func(what string) {
+				b := make([]byte, 1000)
+				if size, err := unix.Read(far[clientSide], b); err != nil || size < 5 || b[4] != 0 {
+					t.Fatalf("%s: the client got %q, %v", what, b[:max(size, 0)], err)
+				}
+			}
+			once := func() {
+				unix.Write(far[clientSide], cycle.create)
+				wait()
+				expect("CREATE")
+				unix.Write(far[clientSide], cycle.insert)
+				wait()
+				reply()
+				expect("INSERT")
+				unix.Write(far[clientSide], cycle.drop)
+				wait()
+				expect("DROP")
+				if l.timeout() >= 0 { // a client that thinks: the reset goes out a little later
+					wait()
+				}
+				reply()
+			}
+			once() // both sides come into the set
+			l.calls = calls{coarse: l.calls.coarse}
+			for range n {
+				once()
+			}
+			got := l.calls
+			// An expired wait, when the reset goes out later, is one more.
+			if got.reads != 5*n || got.writes+got.bundled != 5*n || got.controls != 0 || got.waits < 5*n || got.waits > 6*n {
+				t.Errorf("%d cycles took %+v, want 5 reads and 5 writes each, and 5 waits or 6", n, got)
+			}
+		})
 	}
 }

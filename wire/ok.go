@@ -3,6 +3,7 @@ package wire
 import (
 	"encoding/binary"
 	"fmt"
+	"slices"
 )
 
 // First bytes of payloads from the server.
@@ -108,10 +109,14 @@ func ParseErr(payload []byte) (*Err, error) {
 	return e, nil
 }
 
+// shortOK is enough for the payload of nearly every OK, but for its texts.
+const shortOK = 16
+
 // AppendOK appends a whole OK packet with its header, in the form the capabilities ask for. State is written only under
 // CLIENT_SESSION_TRACK and with StatusSessionStateChanged in Status.
 func AppendOK(dst []byte, seq byte, caps Capability, ok OK) []byte {
 	start := len(dst)
+	dst = slices.Grow(dst, HeaderSize+shortOK+len(ok.Info)+len(ok.State))
 	dst = append(dst, 0, 0, 0, seq, headerOK)
 	dst = appendLenenc(dst, ok.Affected)
 	dst = appendLenenc(dst, ok.InsertID)

@@ -2,6 +2,7 @@ package wire
 
 import (
 	"fmt"
+	"slices"
 )
 
 // Types of query attributes, whose values have to be stepped over.
@@ -110,6 +111,7 @@ func skipParameters(v *view, count int) error {
 // CLIENT_QUERY_ATTRIBUTES the block of attributes comes before the text; nil stands for one that is empty.
 func AppendQuery(dst []byte, caps Capability, attributes []byte, sql string) []byte {
 	start := len(dst)
+	dst = slices.Grow(dst, HeaderSize+1+len(attributes)+2+len(sql))
 	dst = append(dst, 0, 0, 0, 0, byte(ComQuery))
 	if caps.Has(ClientQueryAttributes) {
 		if attributes == nil {
