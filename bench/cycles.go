@@ -129,21 +129,27 @@ type cyclePlayer struct {
 // Before the first round an arm works for a while: tmpproxy keeps tables from the second cycle on, and auto tries every
 // strategy before it chooses.
 const (
-	leastWarm   = 4
-	warmCycles  = 30
-	triedCycles = 100 // it chooses after 72
-	triedLonger = 5
+	leastWarm  = 4
+	warmCycles = 30
+	mostTried  = 20 // so many times as long
 )
 
-// warmUp returns how many cycles an arm works before the first round and how long, whichever comes first.
-func (b *bench) warmUp(w way) (cycles int, most time.Duration) {
+// warmUp lets an arm work before the first round: work is to do so for that long, or that many cycles if these take less. Where strategy
+// auto chooses it goes on until it has.
+func (b *bench) warmUp(w way, work func(cycles int, most time.Duration) error) error {
+	cycles := warmCycles
 	if w.name == direct || w.name == "native" {
-		return leastWarm, b.options.WarmUp
+		cycles = leastWarm
 	}
-	if strings.HasPrefix(w.name, "auto") {
-		return triedCycles, triedLonger * b.options.WarmUp
+	for range mostTried {
+		if err := work(cycles, b.options.WarmUp); err != nil || !strings.HasPrefix(w.name, "auto") {
+			return err
+		}
+		if chosen, err := w.process.chosen(b.ctx); err != nil || chosen {
+			return err
+		}
 	}
-	return warmCycles, b.options.WarmUp
+	return nil // it is measured as it is
 }
 
 func (b *bench) openCycles(w way, texts *cycleTexts, think time.Duration) (*cyclePlayer, error) {
@@ -152,15 +158,16 @@ func (b *bench) openCycles(w way, texts *cycleTexts, think time.Duration) (*cycl
 		return nil, err
 	}
 	p := &cyclePlayer{bench: b, client: c, texts: texts, think: think}
-	cycles, most := b.warmUp(w)
-	err = alone(func() error {
-		begin := time.Now()
-		for i := 0; i < leastWarm || i < cycles && time.Since(begin) < most; i++ {
-			if err := p.cycle(); err != nil {
-				return err
+	err = b.warmUp(w, func(cycles int, most time.Duration) error {
+		return alone(func() error {
+			begin := time.Now()
+			for i := 0; i < leastWarm || i < cycles && time.Since(begin) < most; i++ {
+				if err := p.cycle(); err != nil {
+					return err
+				}
 			}
-		}
-		return nil
+			return nil
+		})
 	})
 	if err != nil {
 		p.close()

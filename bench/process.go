@@ -3,6 +3,7 @@ package bench
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -139,6 +140,24 @@ func (p *process) allocations(ctx context.Context) (float64, error) {
 		}
 	}
 	return 0, errors.New("the metrics have no count of allocations")
+}
+
+// chosen says whether tmpproxy's strategy auto has chosen for every shape that it chooses for.
+func (p *process) chosen(ctx context.Context) (bool, error) {
+	text, err := p.get(ctx, "/api/shapes")
+	if err != nil {
+		return false, err
+	}
+	var shapes []struct{ Choice *struct{ Settled bool } }
+	if err := json.Unmarshal([]byte(text), &shapes); err != nil {
+		return false, fmt.Errorf("/api/shapes: %w", err)
+	}
+	for _, s := range shapes {
+		if s.Choice != nil && !s.Choice.Settled {
+			return false, nil
+		}
+	}
+	return true, nil
 }
 
 func (p *process) get(ctx context.Context, path string) (string, error) {

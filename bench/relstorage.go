@@ -148,8 +148,10 @@ func (b *bench) openStores(w way, arm, objects, state, connections int, update b
 				p.stores[i].zoid -= uint64(objects)
 			}
 		}
-		_, most := b.warmUp(w)
-		_, _, err = crew.work(most/2, p.step)
+		err = b.warmUp(w, func(_ int, most time.Duration) error {
+			_, _, err := crew.work(most/2, p.step)
+			return err
+		})
 	}
 	if err != nil {
 		p.close()

@@ -147,17 +147,18 @@ func (b *bench) take(w way, player player, d time.Duration) (turn, error) {
 // So many statements, in at most so many turns, are counted together, that what the process does by the way does not count.
 const (
 	allocationStatements = 20_000
-	allocationTurns      = 20
+	allocationTurns      = 50
+	allocationCounts     = 4
 )
 
-// countAllocations measures what tmpproxy allocates, in turns of their own: the least of three counts, since what else the
+// countAllocations measures what tmpproxy allocates, in turns of their own: the least of several counts, since what else the
 // process does can only add to them.
 func (b *bench) countAllocations(a *Arm, w way, player player) error {
 	if w.process == nil || w.process.admin == "" {
 		return nil
 	}
 	least := math.Inf(1)
-	for range 3 {
+	for range allocationCounts {
 		var counted [3]float64
 		statements := 0
 		for i := range counted {
@@ -175,7 +176,9 @@ func (b *bench) countAllocations(a *Arm, w way, player player) error {
 				return err
 			}
 		}
-		least = min(least, max(0, counted[2]-2*counted[1]+counted[0])/float64(max(1, statements)))
+		if least = min(least, max(0, counted[2]-2*counted[1]+counted[0])/float64(max(1, statements))); least == 0 {
+			break
+		}
 	}
 	a.Results[allocationMetric.Key] = Result{Rounds: []float64{least}}
 	return nil

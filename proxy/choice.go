@@ -71,6 +71,9 @@ func (c *choice) pick(arms session.ArmSet) session.Strategy {
 	return arm
 }
 
+// measuring says whether the arms have turns.
+func (c *choice) measuring() bool { return c.arms != nil && !c.settled }
+
 // start has the arms measured.
 func (c *choice) start(arms session.ArmSet, rounds int) {
 	c.arms = c.arms[:0]

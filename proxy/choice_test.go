@@ -3,6 +3,7 @@ package proxy
 import (
 	"math/rand/v2"
 	"testing"
+	"time"
 
 	"go.uber.org/zap"
 
@@ -143,5 +144,32 @@ func TestChoiceOfManySessions(t *testing.T) {
 	shapes := sh.ledger.Shapes()
 	if len(shapes) != 1 || shapes[0].Native || shapes[0].Choice == nil || !shapes[0].Choice.Settled || len(shapes[0].Choice.Medians) != 3 || shapes[0].Choice.Excluded != nil {
 		t.Errorf("%+v, choice %+v", shapes, shapes[0].Choice)
+	}
+}
+
+// Tables that are dropped oftener than reused do not count while arms have turns, and count behind the choice.
+func TestChurnBehindTheChoice(t *testing.T) {
+	l := newLedger(newJournal(zap.NewNop()), newMetrics(), monotonic)
+	l.maxAge.Store(int64(time.Hour))
+	const shape = "(a INT)"
+	churn := func() bool {
+		for range 2 * churnWindow {
+			l.Note(session.Note{Kind: session.NoteCycle, Shape: shape})
+			l.Note(session.Note{Kind: session.NoteSettle, Shape: shape, Reason: "not_quiet"})
+		}
+		return l.Shape(shape).Native > monotonic()
+	}
+	l.Choose(shape, allArms)
+	if churn() {
+		t.Error("left to the server while arms have turns")
+	}
+	for range 1000 {
+		l.Note(session.Note{Kind: session.NoteEnd, Shape: shape, Cycle: &session.Cycle{Shape: shape, Strategy: l.Choose(shape, allArms), Reused: true, Create: 10}})
+	}
+	if choice := l.Shapes()[0].Choice; choice == nil || !choice.Settled {
+		t.Fatalf("nothing is chosen: %+v", choice)
+	}
+	if !churn() {
+		t.Error("not left to the server")
 	}
 }

@@ -271,7 +271,7 @@ func (l *ledger) Note(n session.Note) {
 	case session.NoteCycle:
 		r.info.Cycles++
 		if r.churn.cycles++; r.churn.cycles >= churnWindow {
-			if r.churn.reuses < r.churn.lost {
+			if r.churn.reuses < r.churn.lost && !r.auto.measuring() { // with one arm after the other, each reuses little
 				r.state.Native = l.now() + l.maxAge.Load()
 				l.log.write(zapcore.InfoLevel, "shape left to the server: its tables are dropped oftener than reused", zap.String("shape", r.info.Shape),
 					zap.Int("reuses", r.churn.reuses), zap.Int("lost", r.churn.lost))
