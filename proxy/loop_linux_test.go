@@ -575,7 +575,7 @@ func TestSystemCallsOfACycle(t *testing.T) {
 			l := newStill(t)
 			m, far := l.member(t, nil)
 			m.conversation = cycle.c
-			wait := func() { l.batch(l.events[:l.calls.wait(l.epoll, l.events[:], -1)]) }
+			wait := func() { l.batch(l.events[:l.calls.wait(l.epoll, l.events[:], l.timeout())]) }
 			// reply reads what the server gets, answers it, and has the loop read that.
 			reply := func() {
 				b := make([]byte, 1000)
@@ -603,7 +603,7 @@ func TestSystemCallsOfACycle(t *testing.T) {
 				unix.Write(far[clientSide], cycle.drop)
 				wait()
 				expect("DROP")
-				if l.timeout() >= 0 { // a client that thinks: the reset goes out a little later
+				for l.timeout() >= 0 { // a client that thinks: the reset goes out a little later
 					wait()
 				}
 				reply()
@@ -614,9 +614,9 @@ func TestSystemCallsOfACycle(t *testing.T) {
 				once()
 			}
 			got := l.calls
-			// An expired wait, when the reset goes out later, is one more.
-			if got.reads != 5*n || got.writes+got.bundled != 5*n || got.controls != 0 || got.waits < 5*n || got.waits > 6*n {
-				t.Errorf("%d cycles took %+v, want 5 reads and 5 writes each, and 5 waits or 6", n, got)
+			// Where the machine is slow the client seems to think: the reset goes out a little later, behind a wait of its own.
+			if got.reads != 5*n || got.writes+got.bundled != 5*n || got.controls != 0 || got.waits < 5*n || got.waits > 7*n {
+				t.Errorf("%d cycles took %+v, want 5 reads and 5 writes each, and hardly more waits", n, got)
 			}
 		})
 	}
