@@ -22,9 +22,13 @@ func (r *Report) WriteHTML(w io.Writer) error {
 		value, bounds := t.measured()
 		class := "open"
 		if t.Cells > 0 {
-			class = "unmet"
-			if t.Met == t.Cells {
+			switch t.Met {
+			case 0:
+				class = "unmet"
+			case t.Cells:
 				class = "met"
+			default:
+				class = "partly"
 			}
 		}
 		v.Targets = append(v.Targets, targetView{TargetResult: t, Value: value, Bounds: bounds, Class: class})
@@ -180,9 +184,12 @@ var marks = map[string]armView{
 	"keep":   {Class: "keep", Mark: `<path d="M0-5.5 5 4-5 4z"/>`},
 	"innodb": {Class: "innodb", Mark: `<circle r="4.5"/>`},
 	"auto":   {Class: "auto", Mark: `<path d="M0-5.5 5.5 0 0 5.5-5.5 0z"/>`},
-	haproxy:  {Class: "haproxy", Mark: `<path d="M0 5.5 5-4-5-4z"/>`},
-	router:   {Class: "router", Mark: `<path d="M-1.5-5h3v3.5h3.5v3h-3.5v3.5h-3v-3.5h-3.5v-3h3.5z"/>`},
-	echo:     {Class: "echo", Mark: `<rect x="-1.5" y="-5" width="3" height="10"/>`},
+	// The same with routines scanned is hollow.
+	"innodb" + scanSuffix: {Class: "innodb", Mark: `<circle r="3.5" fill="none" stroke="currentColor" stroke-width="2"/>`},
+	"auto" + scanSuffix:   {Class: "auto", Mark: `<path d="M0-4.5 4.5 0 0 4.5-4.5 0z" fill="none" stroke="currentColor" stroke-width="2"/>`},
+	haproxy:               {Class: "haproxy", Mark: `<path d="M0 5.5 5-4-5-4z"/>`},
+	router:                {Class: "router", Mark: `<path d="M-1.5-5h3v3.5h3.5v3h-3.5v3.5h-3v-3.5h-3.5v-3h3.5z"/>`},
+	echo:                  {Class: "echo", Mark: `<rect x="-1.5" y="-5" width="3" height="10"/>`},
 }
 
 func newArmView(name string) armView {

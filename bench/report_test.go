@@ -184,14 +184,14 @@ func TestJudge(t *testing.T) {
 		"CREATE + DROP of a parked shape, 1 ms think time or ≥ 0.25 ms round trip|keep|echo|≤ 1.15":                           "met in 1 of 2|engine none, rows 10, think 1 ms, round trip 0, between 0",
 		"CREATE + DROP of a parked shape, ≥ 0.25 ms round trip|keep|direct|≤ 0.15":                                            "not measured|",
 		"CREATE + DROP, MEMORY, 0 to 10 rows, no think time, no round trip|keep|direct|≤ 0.7":                                 "not measured|",
-		"point selects per second, 1 connections|innodb|HAProxy|≥ 1":                                                          "met|",
+		"point selects per second, connections: 1|innodb|HAProxy|≥ 1":                                                         "met|",
 		"point selects per second|innodb|MySQL Router|≥ 1":                                                                    "not measured|",
 		"resident memory per idle session|innodb||≤ 3.00 KiB":                                                                 "met|",
 		"allocations per relayed command|innodb||= 0":                                                                         "not measured|",
 		"whole cycle, every engine and row count, ≥ 0.25 ms round trip|auto|direct|≤ 1.05":                                    "not measured|",
 		"resident memory per idle session, TLS|innodb||≤ 40.0 KiB":                                                            "not measured|",
 		"RelStorage, 1000 objects: objects per second|innodb|direct|≥ 1.02":                                                   "not measured|",
-		"point selects, 99th percentile, 16 connections|innodb|HAProxy|≤ 1":                                                   "not measured|",
+		"point selects, 99th percentile, connections: 16|innodb|HAProxy|≤ 1":                                                  "not measured|",
 		"CREATE + DROP of a parked shape, ≥ 0.25 ms round trip, tight loop (CREATE waits for the reset)|innodb|direct|≤ 0.15": "not measured|",
 	} {
 		if got, ok := verdicts[target]; !ok || got != want {

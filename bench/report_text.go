@@ -69,8 +69,9 @@ func (r *Report) introduction() []string {
 	if r.Inform < r.Rounds {
 		rounds = fmt.Sprintf("%d rounds, up to %d for what a target is about", r.Inform, r.Rounds)
 	}
-	lines = append(lines, fmt.Sprintf("%s, in which each arm works for %s or some times as long, in changing order; figures are medians of the rounds, ratios are", rounds, formatValue(Seconds, r.Turn)),
-		"medians of what the rounds of the same number are to each other, with the bounds between which 95 of 100 such medians lie")
+	// One paragraph; a terminal has it in two lines.
+	lines = append(lines, fmt.Sprintf("%s, in which each arm works for %s or some times as long, in changing order; figures are medians of the rounds,\n"+
+		"ratios are medians of what rounds of the same number are to each other, with the bounds between which 95 of 100 such medians lie", rounds, formatValue(Seconds, r.Turn)))
 	for _, d := range r.Delays {
 		lines = append(lines, fmt.Sprintf("a round trip of %s is really %s (99th percentile %s)", formatValue(Seconds, d.Asked), formatValue(Seconds, d.Median), formatValue(Seconds, d.P99)))
 	}

@@ -221,9 +221,9 @@ func targets(mariaDB bool) []target {
 	}{{"1", 1.00}, {"4", 1.05}, {"16", 1.10}} {
 		about := is("connections", goal.connections)
 		list = append(list,
-			target{work: "point selects per second, " + goal.connections + " connections", workload: "selects", about: about,
+			target{work: "point selects per second, connections: " + goal.connections, workload: "selects", about: about,
 				metric: "rate", arm: passing, against: haproxy, limit: goal.limit, atLeast: true},
-			target{work: "point selects, 99th percentile, " + goal.connections + " connections", workload: "selects", about: about,
+			target{work: "point selects, 99th percentile, connections: " + goal.connections, workload: "selects", about: about,
 				metric: "p99", arm: passing, against: haproxy, limit: 1},
 		)
 	}
