@@ -1,6 +1,7 @@
 package bench
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"math/rand/v2"
@@ -35,7 +36,7 @@ func planRelstorage(b *bench) ([]plan, error) {
 						cell: &Cell{Workload: "relstorage", Metrics: metrics, Parameters: []Parameter{
 							{"objects", strconv.Itoa(objects)}, {"state", strconv.Itoa(state) + " B"},
 							{"connections", strconv.Itoa(connections)}, {"kind", kind}}},
-						arms:    append([]string{direct}, b.withOther(withScan(o.Strategies))...),
+						arms:    append([]string{direct, byHand}, b.withOther(withScan(o.Strategies))...),
 						stretch: 4, // a transaction takes long
 						prepare: b.prepareRelstorage,
 						open: func(w way, number int) (player, error) {
@@ -72,11 +73,15 @@ func (b *bench) prepareRelstorage(ctx context.Context) error {
         ) ENGINE = InnoDB`)
 }
 
-// The statements of every transaction before its objects.
-var storeBegin = encodeAll(
+var storeBegin = append(encodeAll(
 	`ROLLBACK`,
 	`DROP TEMPORARY TABLE IF EXISTS temp_store`,
-	`DROP TEMPORARY TABLE IF EXISTS temp_blob_chunk`, `
+	`DROP TEMPORARY TABLE IF EXISTS temp_blob_chunk`), storeTables...)
+
+// An application that knew what the proxy knows would need no more than this. What is not touched needs no emptying.
+var storeByHand = encodeAll(`ROLLBACK`, `TRUNCATE TABLE temp_store`)
+
+var storeTables = encodeAll(`
         CREATE TEMPORARY TABLE temp_store (
             zoid        BIGINT UNSIGNED NOT NULL PRIMARY KEY,
             prev_tid    BIGINT UNSIGNED NOT NULL,
@@ -117,6 +122,7 @@ type store struct {
 	objects int
 	state   string
 	text    []byte
+	begin   [][]byte // the statements of every transaction before its objects
 }
 
 func (b *bench) openStores(w way, arm, objects, state, connections int, update bool) (*storePlayer, error) {
@@ -134,10 +140,19 @@ func (b *bench) openStores(w way, arm, objects, state, connections int, update b
 		}
 	}
 	for i := range p.stores {
-		p.stores[i] = store{zoid: uint64(arm*connections+i+1) * zoidsPerClient, objects: objects, state: string(letters)}
+		p.stores[i] = store{zoid: uint64(arm*connections+i+1) * zoidsPerClient, objects: objects, state: string(letters), begin: storeBegin}
 		if _, err := crew.clients[i].query("SET autocommit = 0"); err != nil {
 			p.close()
 			return nil, err
+		}
+		if w.name == byHand {
+			p.stores[i].begin = storeByHand
+			for _, table := range storeTables {
+				if _, err := crew.clients[i].run(bytes.Replace(table, []byte("MyISAM"), []byte("InnoDB"), 1)); err != nil {
+					p.close()
+					return nil, err
+				}
+			}
 		}
 	}
 	// The first transactions make the objects that the others change, and warm up.
@@ -166,13 +181,13 @@ func (p *storePlayer) step(number int, c *client) error { return p.stores[number
 
 func (p *storePlayer) turn(d time.Duration) (turn, error) {
 	rate, steps, err := p.crew.work(d, p.step)
-	statements := len(storeBegin) + (p.objects+replaceRows-1)/replaceRows + 2
+	statements := len(p.stores[0].begin) + (p.objects+replaceRows-1)/replaceRows + 2
 	return turn{statements: steps * statements, values: map[string]float64{"objects": rate * float64(p.objects)}}, err
 }
 
 // transaction stores the next objects.
 func (s *store) transaction(c *client) error {
-	for _, packets := range storeBegin {
+	for _, packets := range s.begin {
 		if _, err := c.run(packets); err != nil {
 			return fmt.Errorf("begin: %w", err)
 		}

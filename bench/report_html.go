@@ -189,6 +189,7 @@ var marks = map[string]armView{
 	"auto" + scanSuffix:   {Class: "auto", Mark: `<path d="M0-4.5 4.5 0 0 4.5-4.5 0z" fill="none" stroke="currentColor" stroke-width="2"/>`},
 	haproxy:               {Class: "haproxy", Mark: `<path d="M0 5.5 5-4-5-4z"/>`},
 	router:                {Class: "router", Mark: `<path d="M-1.5-5h3v3.5h3.5v3h-3.5v3.5h-3v-3.5h-3.5v-3h3.5z"/>`},
+	byHand:                {Class: "hand", Mark: `<path d="M-4.5-4.5h9v9h-9z" fill="none" stroke="currentColor" stroke-width="2"/>`},
 	echo:                  {Class: "echo", Mark: `<rect x="-1.5" y="-5" width="3" height="10"/>`},
 }
 
