@@ -82,7 +82,7 @@ func Full() Options {
 	}
 }
 
-// Quick is the same over a coarser grid, in fewer rounds: three minutes.
+// Quick is the same over a coarser grid, in fewer rounds: four minutes.
 func Quick() Options {
 	o := Full()
 	o.Rounds = 5

@@ -33,7 +33,7 @@ rounds, and prints medians, ratios with intervals, and a table of targets. It st
 loopback and on data of their own; what is not installed is taken from Debian's packages into a folder of its own. With
 --dsn it measures a server of yours: it makes a database tmpproxy_bench there and drops it at the end.
 
-The machine should do nothing else meanwhile. Everything takes some 20 minutes; --quick three. The files are written anew
+The machine should do nothing else meanwhile. Everything takes some 20 minutes; --quick four. The files are written anew
 behind every line, so that nothing is lost when it is ended before its end; --resume goes on with what --json holds. To measure in
 pieces, call it with --resume and --for until no line is left; to measure some lines again, with --append and --only.`,
 		Args: noArguments,
