@@ -23,7 +23,7 @@ const (
 	phaseWork                   // the command's text is being analysed on a worker
 	phaseWait                   // the command waits for the reply to a background statement
 	phaseReply                  // something was sent to the backend for the command; its reply is awaited
-	phaseTail                   // the reply is complete, but the client is still sending the command
+	phaseTail                   // the reply is complete, but the client is still sending the command, or the file that it asks for
 	phaseAuth                   // COM_CHANGE_USER: authentication turns
 	phaseRaw                    // bytes are relayed both ways, nothing is understood any more
 )
@@ -78,6 +78,7 @@ type conversation struct {
 
 	out       bool // a background statement is out: its reply is swallowed
 	upOpen    bool // the client has not sent the whole command yet
+	unsent    bool // nor was what has arrived of it sent on: the rest is dropped
 	infile    bool // the client is sending the file of LOCAL INFILE
 	upBroken  bool // writing to the backend failed: nothing more is sent there
 	goodbye   bool // the backend said something unasked: it is going
@@ -257,14 +258,20 @@ func (c *conversation) stream(b []byte, now int64, out *output) int {
 		c.toBackend(file, out)
 		if end {
 			c.infile = false
+			if c.phase == phaseTail {
+				c.recorded()
+				c.idle(out)
+			}
 		}
 		return n
 	case c.upOpen && c.cmd == nil:
 		n, end := c.up.Skip(b)
 		c.recordMore(b[:n])
-		c.toBackend(b[:n], out)
+		if !c.unsent {
+			c.toBackend(b[:n], out)
+		}
 		if end {
-			c.upOpen = false
+			c.upOpen, c.unsent = false, false
 			if c.phase == phaseTail {
 				c.recorded()
 				c.idle(out)
@@ -287,8 +294,9 @@ func (c *conversation) fromBackend(b []byte, now int64, out *output) {
 		return
 	}
 	for len(b) > 0 && !out.end {
-		if c.phase == phaseRaw || c.goodbye || (c.phase != phaseReply && !c.out) {
-			// Nothing was asked: the server says goodbye (ERR 4031 and the like). It is the client's to read.
+		if c.phase == phaseRaw || c.goodbye || (c.phase != phaseReply && !c.out) || c.tracker == nil {
+			// Nothing was asked, or what has no reply is still being said: the server says goodbye (ERR 4031 and the like). It is
+			// the client's to read.
 			c.toClient(b, out)
 			return
 		}
@@ -305,6 +313,10 @@ func (c *conversation) fromBackend(b []byte, now int64, out *output) {
 			continue
 		}
 		if c.tracker.Raw() {
+			if c.ours() || c.batch != nil {
+				c.lost(out)
+				return
+			}
 			c.becomeRaw("reply", out)
 			b = b[n:]
 			continue
@@ -312,12 +324,26 @@ func (c *conversation) fromBackend(b []byte, now int64, out *output) {
 		if done {
 			c.complete(now, out)
 		} else if n == len(b) && !c.infile && c.tracker.Infile() {
+			if c.ours() || c.delivery == holdReply {
+				c.lost(out) // the client is not to send a file for it
+				return
+			}
 			c.infile = true
 			c.up = wire.Framer{}
 			c.resumeClient(now, out)
 		}
 		b = b[n:]
 	}
+}
+
+// ours says whether the reply in progress is to a statement of ours, of which the client knows nothing.
+func (c *conversation) ours() bool { return c.out || c.delivery == dropReply }
+
+// lost ends a session in which a reply is not understood that cannot be relayed either: it answers a statement of ours, or one of several
+// in a packet, and what follows is not what the client waits for.
+func (c *conversation) lost(out *output) {
+	c.sh.metrics.rawSession("reply")
+	out.end = true
 }
 
 // deliver puts a piece of the present reply where it belongs.
@@ -353,6 +379,10 @@ func (c *conversation) complete(now int64, out *output) {
 	r := c.tracker.Result()
 	trackers.Put(c.tracker)
 	c.tracker = nil
+	if c.infile && c.batch != nil {
+		c.lost(out) // the server has not waited for the file, whose packets are numbered for it alone
+		return
+	}
 	if !c.out && c.event.Statement.Borrows {
 		// The flags tell of settings that were in force while the statement ran and are not any more.
 		const lexical = wire.StatusNoBackslashEscapes | wire.StatusAnsiQuotes
@@ -504,6 +534,7 @@ func (c *conversation) do(step *session.Step, now int64, out *output) {
 		c.phase = phaseWait
 	case session.StepRelease, session.StepFail:
 		c.failed = c.failed || step.Kind == session.StepFail
+		c.unsent = c.upOpen && step.Kind == session.StepFail
 		c.answer(c.held, out)
 		c.over(now, out)
 	case session.StepReply:
@@ -616,7 +647,7 @@ func (c *conversation) over(now int64, out *output) {
 		c.nextOfBatch(now, out)
 		return
 	}
-	if c.upOpen {
+	if c.upOpen || c.infile {
 		c.phase = phaseTail
 		return
 	}

@@ -135,6 +135,10 @@ func (s *fakeServer) take(p []byte, seq byte) {
 		}
 		return
 	}
+	if len(p) == 0 {
+		s.out = append(s.out, fail(1047, "no command")...)
+		return
+	}
 	cmd := wire.Command(p[0])
 	s.log = append(s.log, fmt.Sprintf("%v %q", cmd, p[1:]))
 	switch cmd {
@@ -391,6 +395,24 @@ func TestRelayEverySplit(t *testing.T) {
 				}
 			})
 		}
+	}
+}
+
+// A server may leave in the middle of a command that has no reply: what it says then is the client's.
+func TestGoodbyeDuringLongData(t *testing.T) {
+	s := newFakeServer(testCaps)
+	r := loggedIn(t, s, session.StrategyNative, 1<<20)
+	data := command(wire.ComStmtSendLongData, "\x01\x00\x00\x00\x00\x00"+strings.Repeat("x", 1000))
+	r.client(data[:500])
+	goodbye := wire.AppendErr(nil, 0, testCaps, wire.Err{Code: 4031, State: "HY000", Message: "The client was disconnected"})
+	had := len(r.got)
+	r.feedChunk(backendSide, goodbye)
+	if !bytes.Equal(r.got[had:], goodbye) {
+		t.Errorf("the client got %q", r.got[had:])
+	}
+	r.client(data[500:])
+	if !strings.Contains(s.log[len(s.log)-1], "xxx") {
+		t.Errorf("the server got %.60q last", s.log[len(s.log)-1])
 	}
 }
 

@@ -249,6 +249,96 @@ func TestCommandsBehindReset(t *testing.T) {
 	})
 }
 
+// A reply that is not understood, to a statement of ours, ends the session: neither may the client get it, nor the server what the client
+// has said behind a command that waits for it.
+func TestReplyToOursNotUnderstood(t *testing.T) {
+	for _, chunk := range []int{1 << 20, 7, 1} {
+		r, s := parked(t)
+		r.chunk = chunk
+		s.answer = func(sql string) []byte {
+			if strings.Contains(sql, "tmpproxy */ DROP") {
+				return pack(1, []byte("\xfe\xfe\xfe\xfe\xfe\xfe\xfe\xfe\xfe\xfe"))
+			}
+			return nil
+		}
+		mark := len(s.log)
+		got := r.client(append(query("SELECT * FROM t"), query("SELECT 'behind'")...))
+		if len(got) > 0 || !r.ended {
+			t.Errorf("chunk %d: the client got %q, ended %v", chunk, got, r.ended)
+		}
+		if q := queries(s, mark); len(q) == 0 || !strings.Contains(q[len(q)-1], "DROP") {
+			t.Errorf("chunk %d: the server got %q", chunk, q)
+		}
+	}
+}
+
+// A server may answer before it has had the whole file. The rest of that is the server's all the same, and nothing goes before it.
+func TestAnswerBeforeEndOfFile(t *testing.T) {
+	for _, chunk := range []int{1 << 20, 3, 1} {
+		s := newFakeServer(testCaps)
+		r := loggedIn(t, s, session.StrategyInnoDB, chunk)
+		s.answer = func(sql string) []byte {
+			if strings.HasPrefix(sql, "LOAD DATA") {
+				return append(pack(1, []byte("\xfbfile")), wire.AppendErr(nil, 2, testCaps, wire.Err{Code: 1146, State: "42S02", Message: "no table"})...)
+			}
+			return nil
+		}
+		r.client(query("LOAD DATA LOCAL INFILE 'f' INTO TABLE x"))
+		mark := len(s.log)
+		r.client(append(append(pack(2, []byte("line 1\n")), pack(3, []byte("line 2\n"))...), pack(4, nil)...))
+		s.answer = nil
+		if got := r.client(query("SELECT 1")); !bytes.Contains(got, []byte("one")) {
+			t.Errorf("chunk %d: got %q behind the file", chunk, got)
+		}
+		if l := s.log[mark:]; len(l) != 3 || !strings.Contains(l[0]+l[1], "ne 1\\n") || !strings.Contains(l[2], "SELECT 1") {
+			t.Errorf("chunk %d: the server got %q", chunk, l)
+		}
+	}
+}
+
+// A server that asks for a file in reply to a statement of ours gets none.
+func TestFileForOurs(t *testing.T) {
+	r, s := parked(t)
+	s.answer = func(sql string) []byte {
+		if strings.Contains(sql, "tmpproxy */ DROP") {
+			return pack(1, []byte("\xfb/etc/passwd"))
+		}
+		return nil
+	}
+	had := len(r.got)
+	r.client(query("SELECT * FROM t"))
+	if len(r.got) > had || !r.ended {
+		t.Errorf("the client got %q, ended %v", r.got[had:], r.ended)
+	}
+}
+
+// A long statement whose tables cannot be given back is not sent: neither its beginning nor its rest, which would be taken for packets.
+func TestLongStatementNotSent(t *testing.T) {
+	for _, chunk := range []int{1 << 20, 1000, 7} {
+		r, s := parked(t)
+		r.chunk = chunk
+		s.answer = func(sql string) []byte {
+			if strings.Contains(sql, "tmpproxy */ DROP") {
+				return fail(1317, "interrupted")
+			}
+			return nil
+		}
+		mark := len(s.log)
+		got := r.client(query("SELECT * FROM t -- " + strings.Repeat(string(query("SELECT 'smuggled'")), 5000)))
+		if want := fail(1317, "interrupted"); !bytes.Equal(got, want) {
+			t.Errorf("chunk %d: the client got %.100q", chunk, got)
+		}
+		if got := r.client(query("SELECT 1")); !bytes.Contains(got, []byte("one")) {
+			t.Errorf("chunk %d: behind it the client got %.100q", chunk, got)
+		}
+		for _, l := range s.log[mark:] {
+			if strings.Contains(l, "smuggled") {
+				t.Fatalf("chunk %d: the server got %.100q", chunk, l)
+			}
+		}
+	}
+}
+
 // A server that ends the connection while a reset is out says so to the client; the client does not see the reset's reply.
 func TestGoodbyeDuringReset(t *testing.T) {
 	for chunk := 1; chunk < 40; chunk++ {
