@@ -10,6 +10,7 @@
 #               STRATEGY and SERVER of make fuzz
 # make fuzz     made-up sequences of statements, directly and through the proxy, until DURATION (60s) is over for each
 #               STRATEGY (native,keep,innodb,observe) and SERVER (mysql,mariadb; also mysql-nobinlog, mariadb-binlog, mariadb-11.8, mariadb-10.5)
+# make badinput  whole sessions with bad packets on either side, before and after the login: PACKETS (10000000), SEED (1)
 # make deb      the Debian package, in dist/; VERSION=1.2.3 (what git describes otherwise)
 # make image    the container image tmpproxy, by docker, podman or buildah (IMAGE_BUILDER="docker build")
 # make deploy-check  what lies in deploy/ is looked at by the programs that will read it: the package is installed into a folder,
@@ -28,10 +29,12 @@ CLIENTS := drivers chromium
 FUZZ_STRATEGIES := native,keep,innodb,observe
 FUZZ_SERVERS := mysql,mariadb
 SEQUENCES ?= 5000
+PACKETS ?= 10000000
+SEED ?= 1
 VERSION ?= $(or $(shell git describe --tags --match 'v[0-9]*' 2>/dev/null | sed 's/^v//; s/-/+/g'),0+$(or $(shell git log -1 --format=%cd.%h --date=format:%Y%m%d 2>/dev/null),unknown))
 MAINTAINER ?= The tmpproxy authors <tmpproxy@localhost>
 
-.PHONY: build test test-long check pure real sequences servers fuzz demo suite suite-short bench drivers \
+.PHONY: build test test-long check pure real sequences servers fuzz demo suite suite-short bench drivers badinput \
 	dist deb image deploy-check
 
 build:
@@ -73,11 +76,14 @@ suite: suite-short
 	$(GO) test -count=1 -tags 'realserver suite' -timeout 60m -v -run '^TestDefinitions$$' ./tests
 	$(MAKE) sequences SEQUENCES=5000 FUZZ_SERVERS=mysql,mariadb,mariadb-11.8,mariadb-10.5
 
-test-long: drivers
+test-long: drivers badinput
 	$(GO) test -count=1 -tags realserver -timeout 6h ./tests -related
 	$(MAKE) sequences SEQUENCES=5000 FUZZ_SERVERS=mysql,mariadb,mariadb-11.8,mariadb-10.5
 	$(GO) test -count=1 -tags 'realserver suite' -timeout 6h -v ./tests/suite -suite.all | grep -Ev '^(=== | *--- PASS)'; exit $${PIPESTATUS[0]}
 	$(GO) test -count=1 -tags 'realserver suite' -timeout 60m -v -run '^TestDefinitions$$' ./tests
+
+badinput:
+	$(GO) test -count=1 -timeout 0 -v -run '^TestBadInput' ./proxy -badinput.packets=$(PACKETS) -badinput.seed=$(SEED)
 
 drivers:
 	$(GO) test -count=1 -tags realserver -timeout 60m -v ./tests/drivers -drivers.all
