@@ -323,7 +323,7 @@ func (c *conversation) fromBackend(b []byte, now int64, out *output) {
 		}
 		if done {
 			c.complete(now, out)
-		} else if n == len(b) && !c.infile && c.tracker.Infile() {
+		} else if n == len(b) && !c.infile && c.tracker.Infile() && (c.batch == nil || len(c.batch.in) == 0) {
 			if c.ours() || c.delivery == holdReply {
 				c.lost(out) // the client is not to send a file for it
 				return
