@@ -45,6 +45,7 @@ type Config struct {
 	Limits struct {
 		MaxSessions      int
 		MaxHostSessions  int // 0: no limit
+		MaxUserSessions  int // 0: no limit
 		MaxHandshakes    int
 		HandshakeTimeout time.Duration
 	}

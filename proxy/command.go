@@ -141,9 +141,6 @@ func (c *conversation) takeCommand(b []byte, now int64, out *output) int {
 		ev.Statement = rewrite.Classify(ev.Text, c.mode())
 	case session.EventChangeUser:
 		ev.Text, ev.Collation = c.changeUser()
-		if u, err := wire.ParseChangeUser(b[wire.HeaderSize:min(n, need)], c.caps); err == nil {
-			c.who.user = u.User
-		}
 	default:
 		ev.Text = c.text()
 	}

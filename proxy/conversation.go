@@ -90,6 +90,7 @@ type conversation struct {
 	blind      bool // its observation has panicked
 	wantsMulti bool // what the present COM_SET_OPTION asks for
 	shut       bool // the client's FIN was passed on
+	entered    bool // it counts for its user
 
 	mariadb bool
 	local   bool // the present command was answered without the backend
@@ -126,7 +127,7 @@ type conversation struct {
 	fresh    bool  // nothing was sent since
 	thinks   bool  // the client has taken its time, last, behind such an answer
 
-	who   subject     // for trials
+	who   subject     // for trials and limits
 	trial *running    // that was in force when the session was asked last
 	part  Participant // in it; nil: none
 }
@@ -562,7 +563,12 @@ func (c *conversation) answer(p []byte, out *output) {
 
 // forward sends the client's command as it is.
 func (c *conversation) forward(now int64, out *output) {
+	user := c.who.user
 	if c.command.Shape() == wire.ShapeAuth {
+		p := c.cmd[wire.HeaderSize:]
+		if u, err := wire.ParseChangeUser(p[:min(len(p), c.examined)], c.caps); err == nil {
+			user = u.User
+		}
 		c.reviseChangeUser()
 	}
 	c.toBackendFirst(c.cmd, out)
@@ -579,6 +585,7 @@ func (c *conversation) forward(now int64, out *output) {
 	case wire.ShapeAuth:
 		c.phase = phaseAuth
 		c.hs = &handshake{stage: stageAuth, changeUser: true, next: 1}
+		c.hs.login.User = user
 		c.hs.flow.Start("")
 	default:
 		c.track(c.command)

@@ -60,7 +60,7 @@ func TestHandOverQueue(t *testing.T) {
 			if !queued(l) {
 				t.Error("nobody waits")
 			}
-			s, err := NewServer(zap.NewNop(), Options{Listen: []string{address}, Backends: []string{"127.0.0.1:1"}, Driver: "loop", MaxSessions: 1})
+			s, err := NewServer(zap.NewNop(), Options{Listen: []string{address}, Backends: []string{"127.0.0.1:1"}, Driver: "loop", Limits: Limits{MaxSessions: 1}})
 			if err != nil {
 				t.Fatal(err)
 			}

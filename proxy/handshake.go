@@ -2,6 +2,7 @@ package proxy
 
 import (
 	"bytes"
+	"fmt"
 
 	"tmpproxy/session"
 	"tmpproxy/wire"
@@ -274,12 +275,16 @@ func (c *conversation) turn(p []byte, now int64, out *output) {
 		return
 	}
 	p[3] -= h.shift
+	who := h.flow.Server(payload)
+	if who == wire.AuthDone && !c.enter(h.login.User) {
+		c.refuseUser(p[3], out)
+		return
+	}
 	c.toClient(p, out)
 	if h.turns++; h.turns > maxAuthTurns {
 		out.end = true
 		return
 	}
-	who := h.flow.Server(payload)
 	if scramble := h.flow.Scramble(); c.legs != nil && len(scramble) == len(c.legs.scramble) {
 		copy(c.legs.scramble[:], scramble)
 	}
@@ -315,7 +320,7 @@ func (c *conversation) turn(p []byte, now int64, out *output) {
 			Status:    ok.Status,
 			Ledger:    book{c.sh.ledger, c},
 		})
-		c.who.user, c.who.schema = h.login.User, h.login.Schema
+		c.who.schema = h.login.Schema
 		c.tap.user, c.tap.collation = h.login.User, h.login.Collation
 		c.phase, c.hs, c.multi = phaseCommand, nil, c.caps.Has(wire.ClientMultiStatements)
 		c.idle(out)
@@ -331,6 +336,47 @@ func (c *conversation) turn(p []byte, now int64, out *output) {
 		c.unpack(backendSide, h.buf, now, out)
 		c.unpack(clientSide, fromClient, now, out)
 	}
+}
+
+// enter counts the session for the user that the backend has just let in, in place of the one before. It returns false if that has as many
+// as it may. Nobody can use up what is another's: who does not know the password is not counted.
+func (c *conversation) enter(user string) bool {
+	limit := c.sh.limits.Load().MaxUserSessions
+	if c.entered {
+		if !c.sh.users.move(c.who.user, user, limit) {
+			return false
+		}
+	} else if c.entered = c.sh.users.enter(user, limit); !c.entered {
+		return false
+	}
+	c.who.user = user
+	return true
+}
+
+// leave is the end of what enter has begun.
+func (c *conversation) leave() {
+	if c.entered {
+		c.sh.users.leave(c.who.user)
+		c.entered = false
+	}
+}
+
+// refuseUser ends a session whose user has as many as it may: with an ERR in place of the OK with that number, as servers do it (so MySQL
+// at a COM_CHANGE_USER as well, where MariaDB stays with the user before). The backend is told that nothing more comes, lest it counts
+// an aborted client.
+func (c *conversation) refuseUser(seq byte, out *output) {
+	user := c.hs.login.User
+	c.sh.refused(user, c.tap.client)
+	const shown = 64 // bytes; servers cut it as well
+	c.toClient(wire.AppendErr(nil, seq, c.caps, wire.Err{Code: 1203, State: "42000", Message: fmt.Sprintf(
+		"User %.*s already has more than 'max_user_connections' active connections (limits.max_user_sessions of tmpproxy)", shown, user)}), out)
+	if c.packed == nil {
+		if c.packed = newPacking(c.caps, c.hs.login.ZstdLevel); c.packed != nil {
+			out.plain = len(out.runs) // what follows is in frames
+		}
+	}
+	c.toBackendFirst(packetOf(0, []byte{byte(wire.ComQuit)}), out)
+	out.end = true
 }
 
 // changedUser ends a COM_CHANGE_USER.

@@ -133,20 +133,21 @@ func (s *Server) acceptLast(l net.Listener) {
 // admit begins a session, or refuses it because of a limit, before anything is dialled.
 func (s *Server) admit(conn net.Conn, listener net.Addr) {
 	s.counts.Accepted.Add(1)
-	if s.active.Add(1) > int64(s.maxSessions) {
+	limits := s.limits()
+	if s.active.Add(1) > int64(limits.MaxSessions) {
 		s.active.Add(-1)
 		s.counts.RefusedSessions.Add(1)
 		s.logRefusal("max_sessions", clientAddress(conn, listener))
 		s.refuse(conn, errTooManyConnections)
 		return
 	}
-	if s.handshakes.Add(1) > int64(s.maxHandshakes) {
+	if s.handshakes.Add(1) > int64(limits.MaxHandshakes) {
 		s.handshakes.Add(-1)
 		s.active.Add(-1)
 		s.counts.RefusedHandshakes.Add(1)
 		s.logRefusal("max_handshakes", clientAddress(conn, listener))
 		s.refuse(conn, wire.Err{Code: 1040, State: "08004", Message: fmt.Sprintf(
-			"Too many connections: %d clients of tmpproxy are logging in already (limits.max_handshakes)", s.maxHandshakes)})
+			"Too many connections: %d clients of tmpproxy are logging in already (limits.max_handshakes)", limits.MaxHandshakes)})
 		return
 	}
 	s.sessions.Add(1)
@@ -202,16 +203,15 @@ func (s *Server) begin(r *relay, conn net.Conn, source netip.AddrPort) {
 	if s.options.ProxyProtocol {
 		r.header = string(appendProxyHeader(nil, source, tcpAddress(conn.LocalAddr())))
 	}
-	if limit := s.options.MaxHostSessions; limit > 0 {
-		if r.counted = s.hosts.enter(r.host, limit); !r.counted {
-			s.counts.RefusedHosts.Add(1)
-			s.logRefusal("max_host_sessions", r.client)
-			s.refuse(conn, wire.Err{Code: 1040, State: "08004", Message: fmt.Sprintf(
-				"Too many connections: tmpproxy takes %d of one host (limits.max_host_sessions)", limit)})
-			r.because("max_host_sessions")
-			r.gone()
-			return
-		}
+	limit := s.limits().MaxHostSessions
+	if r.counted = s.hosts.enter(r.host, limit); !r.counted {
+		s.counts.RefusedHosts.Add(1)
+		s.logRefusal("max_host_sessions", r.client)
+		s.refuse(conn, wire.Err{Code: 1040, State: "08004", Message: fmt.Sprintf(
+			"Too many connections: tmpproxy takes %d of one host (limits.max_host_sessions)", limit)})
+		r.because("max_host_sessions")
+		r.gone()
+		return
 	}
 	s.prepare(r)
 	if !s.options.ProxyProtocol && r.backend.spares.empty() && s.driver.open(r, conn) {
@@ -233,13 +233,19 @@ func (s *Server) prepare(r *relay) {
 }
 
 // logRefusal logs one refusal a second; all are counted.
-func (s *Server) logRefusal(limit, client string) {
+func (s *Server) logRefusal(limit, client string, more ...zap.Field) {
 	now, last := monotonic(), s.refusalLogged.Load()
 	if last == 0 || now-last > int64(time.Second) {
 		if s.refusalLogged.CompareAndSwap(last, now) {
-			s.journal.write(zapcore.WarnLevel, "client refused", zap.String("limit", limit), zap.String("client", client))
+			s.journal.write(zapcore.WarnLevel, "client refused", append(more, zap.String("limit", limit), zap.String("client", client))...)
 		}
 	}
+}
+
+// refusedUser notes a client that Limits.MaxUserSessions has no room for.
+func (s *Server) refusedUser(user, client string) {
+	s.counts.RefusedUsers.Add(1)
+	s.logRefusal("max_user_sessions", client, zap.String("user", user))
 }
 
 // clientHost is the address of a client's host; "" on a unix socket.

@@ -7,6 +7,7 @@ import (
 	"os"
 	"runtime"
 	"runtime/debug"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -220,7 +221,7 @@ type loop struct {
 	draining bool
 	stopping bool
 
-	// Deadlines of each kind come in the order of time, as each kind's duration is the same for all sessions.
+	// Deadlines of each kind, in the order of time.
 	dials   []deadline
 	logins  []deadline
 	lingers []deadline
@@ -430,8 +431,12 @@ func (l *loop) admit(m *member, greeting []byte) {
 func (l *loop) begin(m *member, greeting []byte) {
 	m.tell(inputStart, backendSide, greeting, &l.out)
 	l.act(m)
-	if m.state == carrying && m.handshaking && l.server.options.HandshakeTimeout > 0 {
-		l.logins = append(l.logins, l.deadline(m, l.server.options.HandshakeTimeout))
+	if after := l.server.limits().HandshakeTimeout; m.state == carrying && m.handshaking && after > 0 {
+		d := l.deadline(m, after)
+		i := len(l.logins)
+		for ; i > 0 && l.logins[i-1].at > d.at; i-- { // the limit was lowered a moment ago
+		}
+		l.logins = slices.Insert(l.logins, i, d)
 	}
 	if m.state == carrying && l.draining {
 		m.tell(inputDrain, clientSide, nil, &l.out)

@@ -35,6 +35,7 @@ func (s *Server) Collectors() []prometheus.Collector {
 		counter(refused, refusedHelp, &c.RefusedSessions, prometheus.Labels{"reason": "max_sessions"}),
 		counter(refused, refusedHelp, &c.RefusedHandshakes, prometheus.Labels{"reason": "max_handshakes"}),
 		counter(refused, refusedHelp, &c.RefusedHosts, prometheus.Labels{"reason": "max_host_sessions"}),
+		counter(refused, refusedHelp, &c.RefusedUsers, prometheus.Labels{"reason": "max_user_sessions"}),
 		counter(refused, refusedHelp, &c.RefusedHeaders, prometheus.Labels{"reason": "proxy_networks"}),
 		counter(refused, refusedHelp, &c.Shortages, prometheus.Labels{"reason": "descriptors"}),
 		counter(refused, refusedHelp, &c.DialFailures, prometheus.Labels{"reason": "backend"}),

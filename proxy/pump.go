@@ -129,7 +129,7 @@ func (s *pumped) run(greeting []byte, draining bool) {
 		readers.Go(func() { s.read(at) })
 		writers.Go(func() { s.write(at) })
 	}
-	if limit := s.server.options.HandshakeTimeout; limit > 0 {
+	if limit := s.server.limits().HandshakeTimeout; limit > 0 {
 		timer := time.AfterFunc(limit, func() {
 			s.mu.Lock()
 			defer s.mu.Unlock()
@@ -145,6 +145,10 @@ func (s *pumped) run(greeting []byte, draining bool) {
 	}
 	client, backend := &s.legs[clientSide], &s.legs[backendSide]
 	keep := !s.aborted && !backend.eof && !backend.dead && !backend.shut && backend.idle()
+	var last []byte // that the backend is told
+	if !s.aborted && !backend.dead && !backend.shut && !backend.writing {
+		last, backend.queue = backend.queue, nil
+	}
 	s.mu.Unlock()
 
 	// Readers and the backend's writer end by their deadlines; the client's writer ends when it has written what is queued.
@@ -159,6 +163,10 @@ func (s *pumped) run(greeting []byte, draining bool) {
 		backend.conn.SetDeadline(time.Time{})
 		s.backend.spares.adopt(func() (net.Conn, error) { return backend.conn, nil }, spare, s.dialled)
 	} else {
+		if len(last) > 0 {
+			backend.conn.SetWriteDeadline(time.Now().Add(time.Second))
+			backend.conn.Write(last)
+		}
 		backend.conn.Close()
 	}
 	writers.Wait()

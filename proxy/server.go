@@ -42,14 +42,11 @@ type Options struct {
 	Backends      []string // likewise; new sessions go to the first that is up
 	Check         Check    // of Backends, if they are several
 
-	ConnectTimeout   time.Duration // of dialling the backend; 0: the system's
-	HandshakeTimeout time.Duration // between the backend connection and the login; 0: none. Should be below the server's connect_timeout
-	ShutdownFinish   time.Duration // how long sessions are left alone when Serve's context is done
-	ShutdownGrace    time.Duration // how long transactions may go on after that
+	ConnectTimeout time.Duration // of dialling the backend; 0: the system's
+	ShutdownFinish time.Duration // how long sessions are left alone when Serve's context is done
+	ShutdownGrace  time.Duration // how long transactions may go on after that
 
-	MaxSessions     int // 0: what descriptors allow, which is the upper bound in any case
-	MaxHostSessions int // sessions of one client host, those of unix sockets being one; 0: no limit
-	MaxHandshakes   int // sessions that are not logged in yet; 0: no limit of its own
+	Limits // at the start: see SetLimits
 
 	Driver string // "loop" (Linux), "pump", or "" for the best there is
 	Loops  int    // event loops; 0: by the number of processors
@@ -61,12 +58,23 @@ type Options struct {
 	Monitor *Monitor        // reads routines for Policy.Routines; nil: nothing is known of them
 }
 
+// Limits bound what clients can have.
+type Limits struct {
+	MaxSessions     int // 0: what descriptors allow, which is the upper bound in any case
+	MaxHostSessions int // sessions of one client host, those of unix sockets being one; 0: no limit
+	MaxUserSessions int // sessions that are logged in as one user, from whatever host; 0: no limit
+	MaxHandshakes   int // sessions that are not logged in yet; 0: no limit of its own
+
+	HandshakeTimeout time.Duration // between the backend connection and the login; 0: none. Should be below the server's connect_timeout
+}
+
 // Counts are a Server's counters. They only grow.
 type Counts struct {
 	Accepted          atomic.Uint64
-	RefusedSessions   atomic.Uint64 // by Options.MaxSessions
-	RefusedHandshakes atomic.Uint64 // by Options.MaxHandshakes
-	RefusedHosts      atomic.Uint64 // by Options.MaxHostSessions
+	RefusedSessions   atomic.Uint64 // by Limits.MaxSessions
+	RefusedHandshakes atomic.Uint64 // by Limits.MaxHandshakes
+	RefusedHosts      atomic.Uint64 // by Limits.MaxHostSessions
+	RefusedUsers      atomic.Uint64 // by Limits.MaxUserSessions
 	RefusedHeaders    atomic.Uint64 // by Options.ProxyNetworks
 	Shortages         atomic.Uint64 // connections that found no descriptors
 	DialFailures      atomic.Uint64
@@ -122,9 +130,8 @@ type Server struct {
 	newDouble       func() double // tests
 	knock           func(ctx context.Context, address string) error
 
-	maxSessions   int
-	maxHandshakes int
-	linger        time.Duration // how long a closed client's input is thrown away
+	most   int           // sessions that descriptors allow
+	linger time.Duration // how long a closed client's input is thrown away
 
 	listeners []net.Listener
 	last      atomic.Bool     // what is in the listeners' queues is accepted, and then no more
@@ -133,7 +140,7 @@ type Server struct {
 	cancel    context.CancelFunc
 	workers   workers
 	backends  backends
-	hosts     tally       // of sessions, if there is a limit
+	hosts     tally       // of sessions
 	bundling  atomic.Bool // an event loop makes its writes through io_uring
 	hop       hop
 
@@ -156,23 +163,16 @@ func NewServer(log *zap.Logger, o Options) (*Server, error) {
 		return nil, err
 	}
 	s := &Server{
-		options:     o,
-		journal:     newJournal(log),
-		log:         log,
-		linger:      time.Second,
-		maxSessions: max(1, (limit-reserved)/2),
-		closing:     make(chan struct{}),
-		workers:     workers{max: max(2, runtime.GOMAXPROCS(0))},
-		probing:     make(chan struct{}, 1),
+		options: o,
+		journal: newJournal(log),
+		log:     log,
+		linger:  time.Second,
+		most:    max(1, (limit-reserved)/2),
+		closing: make(chan struct{}),
+		workers: workers{max: max(2, runtime.GOMAXPROCS(0))},
+		probing: make(chan struct{}, 1),
 	}
 	s.dialing, s.cancel = context.WithCancel(context.Background())
-	if o.MaxSessions > 0 {
-		s.maxSessions = min(s.maxSessions, o.MaxSessions)
-	}
-	s.maxHandshakes = s.maxSessions
-	if o.MaxHandshakes > 0 {
-		s.maxHandshakes = min(s.maxHandshakes, o.MaxHandshakes)
-	}
 	switch {
 	case len(o.Listen) == 0 && len(o.Listeners) == 0 || len(o.Backends) == 0:
 		return nil, errors.New("a server needs an address to listen on and a backend")
@@ -188,12 +188,29 @@ func NewServer(log *zap.Logger, o Options) (*Server, error) {
 	s.backends.server = s
 	s.backends.set(o.Backends)
 	s.shared.tls = o.TLS
+	s.shared.refused = s.refusedUser
+	s.SetLimits(o.Limits)
 	s.newConversation = func() *conversation { return newConversation(s.shared) }
 	return s, nil
 }
 
 // SetPolicy puts other settings in force, from the next command of every session on. Safe for concurrent use.
 func (s *Server) SetPolicy(p *session.Policy) { s.shared.setPolicy(p) }
+
+// SetLimits puts other limits in force: for clients to come, and for those that are there as far as it can be. Nobody who was let in is
+// sent away. Safe for concurrent use.
+func (s *Server) SetLimits(l Limits) {
+	if l.MaxSessions == 0 || l.MaxSessions > s.most {
+		l.MaxSessions = s.most
+	}
+	if l.MaxHandshakes == 0 {
+		l.MaxHandshakes = l.MaxSessions
+	}
+	s.shared.limits.Store(&l)
+}
+
+// limits are those in force.
+func (s *Server) limits() *Limits { return s.shared.limits.Load() }
 
 // Shapes lists what was done with temporary tables, by shape, the most cycles first. Safe for concurrent use.
 func (s *Server) Shapes() []ShapeInfo { return s.shared.ledger.Shapes() }

@@ -101,12 +101,12 @@ func TestMaxSessionsIsWhatDescriptorsAllow(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s, err := NewServer(zap.NewNop(), Options{Listen: []string{"127.0.0.1:0"}, Backends: []string{"127.0.0.1:1"}, MaxSessions: limit})
+	s, err := NewServer(zap.NewNop(), Options{Listen: []string{"127.0.0.1:0"}, Backends: []string{"127.0.0.1:1"}, Limits: Limits{MaxSessions: limit}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if s.maxSessions >= limit/2 || s.maxSessions < limit/2-reserved {
-		t.Errorf("%d sessions with %d descriptors", s.maxSessions, limit)
+	if s.limits().MaxSessions >= limit/2 || s.limits().MaxSessions < limit/2-reserved {
+		t.Errorf("%d sessions with %d descriptors", s.limits().MaxSessions, limit)
 	}
 }
 

@@ -11,8 +11,11 @@ import (
 // shared is what all conversations of one backend share.
 type shared struct {
 	policy   atomic.Pointer[session.Policy]
-	trial    atomic.Pointer[running] // nil: none is running
-	changed  chan struct{}           // holds a token after the policy was changed
+	limits   atomic.Pointer[Limits]
+	users    tally                     // of sessions that are logged in
+	refused  func(user, client string) // notes a client that Limits.MaxUserSessions has no room for
+	trial    atomic.Pointer[running]   // nil: none is running
+	changed  chan struct{}             // holds a token after the policy was changed
 	cache    *rewrite.Cache
 	ledger   *ledger
 	observed *observed
@@ -28,7 +31,8 @@ const (
 )
 
 func newShared(policy *session.Policy, log *journal) *shared {
-	sh := &shared{changed: make(chan struct{}, 1), cache: rewrite.NewCache(cacheEntries, cacheBytes), metrics: newMetrics()}
+	sh := &shared{changed: make(chan struct{}, 1), cache: rewrite.NewCache(cacheEntries, cacheBytes), metrics: newMetrics(), refused: func(string, string) {}}
+	sh.limits.Store(new(Limits))
 	sh.ledger = newLedger(log, sh.metrics, monotonic)
 	sh.observed = newObserved(sh.ledger)
 	sh.ledger.maxAge.Store(policy.MaxAge)

@@ -64,6 +64,7 @@ func (c *conversation) enrol(t *running, now int64) {
 // gone is the last call: the session is over.
 func (c *conversation) gone() {
 	c.abandon()
+	c.leave()
 	if c.part != nil {
 		c.part.End()
 		c.part = nil

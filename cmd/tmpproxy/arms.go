@@ -88,7 +88,7 @@ func newArm(log *zap.Logger, c *config.Config) (*proxy.Server, error) {
 	}
 	server, err := proxy.NewServer(log, proxy.Options{
 		Listen: c.Listen.Addresses, Backends: c.Backend.Addresses, ProxyProtocol: c.Backend.ProxyProtocol == "v2", Check: checksOf(c), ConnectTimeout: c.Backend.ConnectTimeout,
-		HandshakeTimeout: c.Limits.HandshakeTimeout, ShutdownGrace: c.Shutdown.Grace, Driver: driver(c), Loops: c.Relay.Loops,
+		Limits: proxy.Limits{HandshakeTimeout: c.Limits.HandshakeTimeout}, ShutdownGrace: c.Shutdown.Grace, Driver: driver(c), Loops: c.Relay.Loops,
 		Policy: policy, Monitor: monitor,
 	})
 	if err != nil {

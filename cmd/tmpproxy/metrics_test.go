@@ -110,6 +110,7 @@ func TestStrategyMetric(t *testing.T) {
 func TestIOURing(t *testing.T) {
 	for _, wanted := range []string{"true", "false"} {
 		s := serve(t, nil, "--relay.io_uring="+wanted, "--backend.address="+startBackend(t).address())
+		connect(t, "tcp", s.listen[0]) // the loops are there
 		_, text := s.get("/api/status")
 		var all status
 		if err := json.Unmarshal([]byte(text), &all); err != nil {

@@ -99,6 +99,7 @@ func (s *service) apply() (applied, waiting []string, err error) {
 		return nil, nil, err
 	}
 	s.relay.SetBackends(next.Backend.Addresses)
+	s.relay.SetLimits(limitsOf(next))
 	s.slow.put(next, slow)
 	enforce()
 	s.control.configure(policy, next.Rewrite.Strategy)

@@ -109,7 +109,7 @@ func TestServeWatches(t *testing.T) {
 	c := connect(t, "tcp", s.listen[0])
 	c.query("SELECT 1")
 
-	publish("..2", "rewrite: {strategy: keep}\nlimits: {max_sessions: 7}\n")
+	publish("..2", "rewrite: {strategy: keep}\nrelay: {loops: 2}\n")
 	if line := s.await("settings reloaded"); line["by"] != "file" || line["strategy"] != "keep" {
 		t.Errorf("log: %v", line)
 	}
@@ -157,15 +157,15 @@ func TestServeReloadRequest(t *testing.T) {
 	writeToken(t, token, "the-first-token-of-all")
 	writeToken(t, password, "a-very-secret-password")
 	settings := "backend: {monitor: {user: watch, password_file: " + password + "}}\nadmin: {token_file: " + token + "}\n"
-	writeFile(t, file, settings+"limits: {max_sessions: 10}\n")
+	writeFile(t, file, settings+"relay: {loops: 1}\n")
 	s := serve(t, []string{"TMPPROXY_LIMITS_MAX_HANDSHAKES=9"}, "--config", file, "--rewrite.max_create=2KiB", "--backend.address="+startBackend(t).address())
 	before := s.configuration()
 	if before.File != file || before.LastReload != nil || len(before.Settings) != len(config.Keys()) {
 		t.Errorf("at the start: %s, %v, %d settings", before.File, before.LastReload, len(before.Settings))
 	}
 	for _, want := range []setting{
-		{"limits.max_sessions", 10.0, "proxy.yaml", false, nil},
-		{"limits.max_handshakes", 9.0, "TMPPROXY_LIMITS_MAX_HANDSHAKES", false, nil},
+		{"relay.loops", 1.0, "proxy.yaml", false, nil},
+		{"limits.max_handshakes", 9.0, "TMPPROXY_LIMITS_MAX_HANDSHAKES", true, nil},
 		{"rewrite.max_create", "2KiB", "--rewrite.max_create", true, nil},
 		{"rewrite.max_statement", "64KiB", "default", true, nil},
 		{"shutdown.grace", "30s", "default", false, nil},
@@ -180,16 +180,16 @@ func TestServeReloadRequest(t *testing.T) {
 	if status, _ := s.postReload("not-the-token-of-this"); status != 401 {
 		t.Errorf("with a wrong token: %d", status)
 	}
-	writeFile(t, file, settings+"limits: {max_sessions: 20}\nrewrite: {max_parked: 5}\n")
+	writeFile(t, file, settings+"relay: {loops: 2}\nrewrite: {max_parked: 5}\n")
 	status, body := s.postReload("the-first-token-of-all")
 	var answer reloadStatus
 	if err := json.Unmarshal([]byte(body), &answer); err != nil || status != 200 || answer.By != "request" ||
-		fmt.Sprint(answer.Applied, answer.Waiting) != "[rewrite.max_parked] [limits.max_sessions]" {
+		fmt.Sprint(answer.Applied, answer.Waiting) != "[rewrite.max_parked] [relay.loops]" {
 		t.Errorf("%d %s", status, body)
 	}
 	after := s.configuration()
 	for _, want := range []setting{
-		{"limits.max_sessions", 10.0, "proxy.yaml", false, 20.0},
+		{"relay.loops", 1.0, "proxy.yaml", false, 2.0},
 		{"rewrite.max_parked", 5.0, "proxy.yaml", true, nil},
 	} {
 		if got := after.setting(want.Name); !reflect.DeepEqual(got, want) {

@@ -86,6 +86,7 @@ type relay interface {
 	Alive(context.Context) error
 	SetPolicy(*session.Policy)
 	SetBackends([]string)
+	SetLimits(proxy.Limits)
 	SetTrial(proxy.Trial)
 }
 
@@ -154,27 +155,24 @@ func newService(c *config.Config, log *zap.Logger, level zap.AtomicLevel, inheri
 		monitor.Client = security.Client // which reloads change
 	}
 	server, err := proxy.NewServer(log, proxy.Options{
-		Listen:           c.Listen.Addresses,
-		Listeners:        inherited.clients,
-		Share:            c.Listen.ReusePort,
-		ProxyNetworks:    proxyNetworks(c),
-		ProxyUnix:        slices.Contains(c.Listen.ProxyNetworks, "unix"),
-		ProxyProtocol:    c.Backend.ProxyProtocol == "v2",
-		Backends:         c.Backend.Addresses,
-		Check:            checksOf(c),
-		ConnectTimeout:   c.Backend.ConnectTimeout,
-		HandshakeTimeout: c.Limits.HandshakeTimeout,
-		ShutdownFinish:   c.Shutdown.Finish,
-		ShutdownGrace:    c.Shutdown.Grace,
-		MaxSessions:      c.Limits.MaxSessions,
-		MaxHostSessions:  c.Limits.MaxHostSessions,
-		MaxHandshakes:    c.Limits.MaxHandshakes,
-		Driver:           driver(c),
-		Loops:            c.Relay.Loops,
-		Bundle:           c.Relay.IOURing,
-		TLS:              security,
-		Policy:           policy,
-		Monitor:          monitor,
+		Listen:         c.Listen.Addresses,
+		Listeners:      inherited.clients,
+		Share:          c.Listen.ReusePort,
+		ProxyNetworks:  proxyNetworks(c),
+		ProxyUnix:      slices.Contains(c.Listen.ProxyNetworks, "unix"),
+		ProxyProtocol:  c.Backend.ProxyProtocol == "v2",
+		Backends:       c.Backend.Addresses,
+		Check:          checksOf(c),
+		ConnectTimeout: c.Backend.ConnectTimeout,
+		ShutdownFinish: c.Shutdown.Finish,
+		ShutdownGrace:  c.Shutdown.Grace,
+		Limits:         limitsOf(c),
+		Driver:         driver(c),
+		Loops:          c.Relay.Loops,
+		Bundle:         c.Relay.IOURing,
+		TLS:            security,
+		Policy:         policy,
+		Monitor:        monitor,
 	})
 	if err != nil {
 		return nil, err
@@ -297,6 +295,15 @@ func proxyNetworks(c *config.Config) (list []netip.Prefix) {
 		}
 	}
 	return list
+}
+
+// limitsOf returns the limits for clients.
+func limitsOf(c *config.Config) proxy.Limits {
+	l := &c.Limits
+	return proxy.Limits{
+		MaxSessions: l.MaxSessions, MaxHostSessions: l.MaxHostSessions, MaxUserSessions: l.MaxUserSessions, MaxHandshakes: l.MaxHandshakes,
+		HandshakeTimeout: l.HandshakeTimeout,
+	}
 }
 
 // checksOf returns the settings of the backends' checks.

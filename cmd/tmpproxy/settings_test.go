@@ -193,10 +193,12 @@ type policies struct {
 	list     []*session.Policy
 	trials   []bool
 	backends []string
+	limits   proxy.Limits
 }
 
 func (p *policies) SetPolicy(policy *session.Policy) { p.list = append(p.list, policy) }
 func (p *policies) Alive(context.Context) error      { return nil }
+func (p *policies) SetLimits(l proxy.Limits)         { p.limits = l }
 func (p *policies) SetBackends(list []string)        { p.backends = list }
 func (p *policies) Counts() *proxy.Counts            { return new(proxy.Counts) }
 func (p *policies) SetTrial(t proxy.Trial)           { p.trials = append(p.trials, t != nil) }
@@ -236,7 +238,8 @@ func TestApply(t *testing.T) {
 		{"no such arm", []string{"--trial.arms=native,fast"}, nil, nil, nil, session.StrategyKeep, zap.WarnLevel, `trial.arms: arm "fast"`},
 		{"another trial", []string{"--rewrite.strategy=keep", "--trial.arms=native,innodb"}, nil, []string{"trial.arms", "trial.guardrail", "log.level"}, nil, session.StrategyKeep, zap.InfoLevel, ""},
 		{"no trial", []string{"--rewrite.strategy=native"}, nil, []string{"rewrite.strategy", "trial.arms"}, nil, session.StrategyNative, zap.InfoLevel, ""},
-		{"other backends", []string{"--rewrite.strategy=native", "--backend.address=a:1,b:2"}, nil, []string{"backend.address"}, nil, session.StrategyNative, zap.InfoLevel, ""},
+		{"other limits", []string{"--rewrite.strategy=native", "--limits.max_user_sessions=7"}, nil, []string{"limits.max_user_sessions"}, nil, session.StrategyNative, zap.InfoLevel, ""},
+		{"other backends", []string{"--rewrite.strategy=native", "--backend.address=a:1,b:2"}, nil, []string{"backend.address", "limits.max_user_sessions"}, nil, session.StrategyNative, zap.InfoLevel, ""},
 		{"no backend", []string{"--backend.address=a:1"}, errors.New("backend.address: no"), nil, nil, session.StrategyNative, zap.InfoLevel, "backend.address: no"},
 		{"all as at the start", nil, nil, []string{"backend.address", "rewrite.strategy"}, nil, session.StrategyInnoDB, zap.InfoLevel, ""},
 	} {
@@ -256,6 +259,9 @@ func TestApply(t *testing.T) {
 			}
 			if !slices.Equal(taken.backends, s.running.Backend.Addresses) {
 				t.Errorf("backends in force: %v", taken.backends)
+			}
+			if taken.limits != limitsOf(s.running) {
+				t.Errorf("limits in force: %+v", taken.limits)
 			}
 			if last := taken.list[len(taken.list)-1]; last.Strategy != step.strategy || s.level.Level() != step.level {
 				t.Errorf("in force: strategy %v, level %v", last.Strategy, s.level.Level())
