@@ -48,6 +48,7 @@ type Config struct {
 		MaxUserSessions  int // 0: no limit
 		MaxHandshakes    int
 		HandshakeTimeout time.Duration
+		IdleTimeout      time.Duration // 0: none
 	}
 	Relay struct {
 		Driver  string // loop or pump

@@ -162,6 +162,9 @@ var table = []Key{
 	live(field("limits.handshake_timeout", "8s", duration(time.Millisecond),
 		func(c *Config) *time.Duration { return &c.Limits.HandshakeTimeout },
 		"how long a login may take; keep it below the server's connect_timeout (10 s unless changed there)")),
+	live(field("limits.idle_timeout", "0s", duration(0),
+		func(c *Config) *time.Duration { return &c.Limits.IdleTimeout },
+		"how long a session waits for its client, which is then told of error 4031 as by MySQL, or of nothing as by MariaDB; 0s for as long as the server does")),
 
 	field("relay.driver", "loop", oneOf("loop", "pump"),
 		func(c *Config) *string { return &c.Relay.Driver },

@@ -60,6 +60,7 @@ const (
 //	resumed      output.work has returned
 //	background   the loop's batch is done and wantsBackground said true
 //	drain        the process is going down: end at the next statement boundary outside a transaction
+//	expire       idles has said true for too long
 //
 // Between calls the driver asks wants(side): whether bytes of that side should be read now. The driver adds its own flow control:
 // while bytes for one side are queued, the other side is not read.
@@ -91,13 +92,17 @@ type conversation struct {
 	wantsMulti bool // what the present COM_SET_OPTION asks for
 	shut       bool // the client's FIN was passed on
 	entered    bool // it counts for its user
+	streams    bool // relayed, and the backend speaks without being asked
+	spoken     bool // relayed, and the backend has spoken since the client has
 
 	mariadb bool
 	local   bool // the present command was answered without the backend
 	failed  bool // it was answered with an error
+	fresh   bool // nothing was sent since the last was answered without the backend
+	thinks  bool // the client has taken its time, last, behind such an answer
 	status  uint16
-	version int
 	thread  uint32
+	version int
 	caps    wire.Capability // negotiated
 	packed  *packing        // on a compressed session
 	legs    *legs           // nil: neither has TLS, and no password is translated
@@ -124,8 +129,6 @@ type conversation struct {
 	last     uint32          // MariaDB: the id of the last prepared statement; session.NoHandle: none; 0: not known
 
 	answered int64 // when the last command was answered without the backend; 0 if it was not
-	fresh    bool  // nothing was sent since
-	thinks   bool  // the client has taken its time, last, behind such an answer
 
 	who   subject     // for trials and limits
 	trial *running    // that was in force when the session was asked last
@@ -196,6 +199,7 @@ func (c *conversation) take(from side, b []byte, now int64, out *output) {
 func (c *conversation) fromClient(b []byte, now int64, out *output) {
 	switch c.phase {
 	case phaseRaw:
+		c.spoken = false
 		c.toBackend(b, out)
 		return
 	case phaseHandshake, phaseAuth:
@@ -288,6 +292,7 @@ func (c *conversation) stream(b []byte, now int64, out *output) int {
 func (c *conversation) fromBackend(b []byte, now int64, out *output) {
 	switch c.phase {
 	case phaseRaw:
+		c.spoken = true
 		c.toClient(b, out)
 		return
 	case phaseHandshake, phaseAuth:
@@ -547,6 +552,7 @@ func (c *conversation) do(step *session.Step, now int64, out *output) {
 		c.over(now, out)
 	case session.StepRaw:
 		c.toBackendFirst(c.cmd, out)
+		c.streams = true
 		c.becomeRaw("command", out)
 	case session.StepDone:
 		c.over(now, out)
@@ -829,6 +835,37 @@ func (c *conversation) drain(now int64, out *output) {
 			out.end = true
 		}
 	}
+	c.pack(out)
+}
+
+// idles says whether the session waits for its client: for a command, the rest of one, or a turn of COM_CHANGE_USER. What is only relayed
+// is taken to do so when the backend has spoken last, but for streams of events.
+func (c *conversation) idles() bool {
+	switch c.phase {
+	case phaseCommand:
+		return !c.out
+	case phaseAuth:
+		return c.hs.then == nil && c.hs.wantsClient()
+	case phaseRaw:
+		return c.spoken && !c.streams
+	}
+	return false
+}
+
+// errIdle is what MySQL says at the end of wait_timeout, but for what is to be set. MariaDB says nothing.
+var errIdle = wire.Err{Code: 4031, State: "HY000", Message: "The client was disconnected by the server because of inactivity. See limits.idle_timeout of tmpproxy for configuring this behavior."}
+
+// expire ends a session whose client keeps it waiting. The backend is told, lest it counts an aborted client.
+func (c *conversation) expire(now int64, out *output) {
+	if c.phase == phaseCommand {
+		if !c.mariadb && !c.goodbye {
+			c.toClient(wire.AppendErr(nil, 0, c.caps, errIdle), out)
+		}
+		if !c.shut {
+			c.toBackendFirst(packetOf(0, []byte{byte(wire.ComQuit)}), out)
+		}
+	}
+	out.end = true
 	c.pack(out)
 }
 

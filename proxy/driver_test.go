@@ -30,6 +30,7 @@ type script struct {
 	paused      [2]bool // wants says no
 	eager       bool    // wantsBackground
 	thinks      bool    // leavesTime
+	idle        bool    // idles
 	greeted     bool    // handshaking
 	greeting    []byte  // spare, if not nil
 	panicsOnAsk bool    // wants panics
@@ -47,7 +48,7 @@ func (s *script) tell(in input, at side, b []byte, now int64, out *output) {
 	case inputEnded:
 		out.shut[backendSide] = at == clientSide
 		out.end = at == backendSide
-	case inputReadFailed, inputDrain:
+	case inputReadFailed, inputDrain, inputIdle:
 		out.end = true
 	case inputWriteFailed:
 		out.end = at == clientSide
@@ -62,6 +63,7 @@ func (s *script) wants(from side) bool {
 }
 func (s *script) wantsBackground() bool      { return s.eager }
 func (s *script) leavesTime() bool           { return s.thinks }
+func (s *script) idles() bool                { return s.idle }
 func (s *script) handshaking() bool          { return s.greeted }
 func (s *script) spare() (b []byte, ok bool) { return s.greeting, s.greeting != nil }
 

@@ -128,6 +128,12 @@ func (ls *loops) drain() {
 	}
 }
 
+func (ls *loops) expire(before int64) {
+	for _, l := range ls.all {
+		l.post(func() { l.expireIdle(before) })
+	}
+}
+
 func (ls *loops) stop() {
 	for _, l := range ls.all {
 		l.post(func() { l.stopping = true })
@@ -169,7 +175,7 @@ type member struct {
 	connecting bool // the backend connection is being made; the conversation has not begun
 	eager      bool // in loop.eager
 	postponed  bool // in loop.parcels
-	discarded  int
+	discarded  int32
 	legs       [2]leg
 }
 
@@ -741,6 +747,9 @@ func (l *loop) flush(m *member, to side) {
 			l.sendFIN(g)
 		}
 	}
+	if n > 0 && to == clientSide {
+		m.active = monotonic()
+	}
 	if m.state != carrying {
 		l.depart(m)
 		return
@@ -888,7 +897,7 @@ func (l *loop) discard(m *member) {
 	if again(errno) {
 		return
 	}
-	if m.discarded += n; n == 0 || m.discarded > maxDiscard {
+	if m.discarded += int32(n); n == 0 || m.discarded > maxDiscard {
 		l.release(m)
 	}
 }
@@ -1019,6 +1028,26 @@ func (l *loop) drainOne(m *member) {
 	}
 	m.tell(inputDrain, clientSide, nil, &l.out)
 	l.act(m)
+}
+
+// expireIdle ends the sessions whose clients have said nothing, or taken nothing of what is left for them, since before that time.
+func (l *loop) expireIdle(before int64) {
+	for _, slot := range l.slots {
+		m := slot.s
+		switch {
+		case m == nil || m.connecting:
+		case m.state == carrying && m.legs[clientSide].queue == nil:
+			l.attempt(m, func(m *member) {
+				if m.overdue(before) {
+					m.timedOut()
+					m.tell(inputIdle, clientSide, nil, &l.out)
+					l.act(m)
+				}
+			})
+		case m.state == flushing && m.active < before:
+			l.attempt(m, l.release)
+		}
+	}
 }
 
 func (l *loop) deadline(m *member, after time.Duration) deadline {

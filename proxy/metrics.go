@@ -40,6 +40,7 @@ func (s *Server) Collectors() []prometheus.Collector {
 		counter(refused, refusedHelp, &c.Shortages, prometheus.Labels{"reason": "descriptors"}),
 		counter(refused, refusedHelp, &c.DialFailures, prometheus.Labels{"reason": "backend"}),
 		counter("tmpproxy_handshake_timeouts_total", "Clients that did not log in in time.", &c.HandshakeTimeouts, nil),
+		counter("tmpproxy_idle_timeouts_total", "Sessions that ended because their clients said nothing for too long.", &c.IdleTimeouts, nil),
 		counter("tmpproxy_log_records_dropped_total", "Log records that were dropped because they came too fast.", &s.journal.dropped, nil),
 		counter("tmpproxy_panics_total", "Sessions that ended by a fault of the proxy's own.", &c.Panics, nil),
 		counter("tmpproxy_queue_overflows_total", "Sessions that ended because bytes piled up.", &c.Overflows, nil),

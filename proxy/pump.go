@@ -104,6 +104,18 @@ func (p *pump) drain() {
 	p.each(func(s *pumped) { s.say(inputDrain, clientSide, nil) })
 }
 
+func (p *pump) expire(before int64) {
+	p.each(func(s *pumped) {
+		switch waiting := !s.legs[clientSide].idle(); {
+		case !s.over && !waiting && s.overdue(before):
+			s.timedOut()
+			s.say(inputIdle, clientSide, nil)
+		case s.over && waiting && s.active < before:
+			s.abort() // what is left for it is not taken
+		}
+	})
+}
+
 func (p *pump) stop() {
 	p.mu.Lock()
 	p.stopped = true
@@ -238,6 +250,9 @@ func (s *pumped) write(to side) {
 		_, err := h.conn.Write(b)
 		s.mu.Lock()
 		h.writing = false
+		if to == clientSide {
+			s.active = monotonic()
+		}
 		s.changed.Broadcast()
 		if err != nil {
 			h.dead, h.queue = true, nil

@@ -19,6 +19,7 @@ const (
 	inputResumed
 	inputBackground
 	inputDrain
+	inputIdle
 )
 
 // double stands in for a conversation in the tests of the drivers, which need one that panics, works or holds back at will.
@@ -28,6 +29,7 @@ type double interface {
 	wantsBackground() bool
 	leavesTime() bool
 	handshaking() bool
+	idles() bool
 	spare() (greeting []byte, ok bool)
 }
 
@@ -38,7 +40,6 @@ type relay struct {
 	id     uint64
 	client string // address
 	host   string // its host; "" on a unix socket
-	local  bool   // the client came over a unix socket
 	since  time.Time
 
 	header string // the PROXY header for backends; "" where none is sent
@@ -49,10 +50,12 @@ type relay struct {
 	conversation *conversation
 	double       double // takes the conversation's place if not nil
 
+	active      int64  // when something arrived last, or what was queued for the client went: monotonic nanoseconds
 	dialled     int64  // when the backend connection was made: monotonic nanoseconds
 	tried       uint16 // backends of order
 	counted     bool   // in Server.hosts
 	handshaking bool   // counts against limits.max_handshakes
+	local       bool   // the client came over a unix socket
 	cause       string // why the session ended: the first reason counts
 }
 
@@ -60,6 +63,9 @@ type relay struct {
 func (r *relay) tell(in input, at side, b []byte, out *output) {
 	out.reset()
 	now := monotonic()
+	if in == inputReceived || in == inputStart {
+		r.active = now
+	}
 	if r.double != nil {
 		r.double.tell(in, at, b, now, out)
 	} else {
@@ -81,6 +87,8 @@ func (r *relay) tell(in input, at side, b []byte, out *output) {
 			r.conversation.background(now, out)
 		case inputDrain:
 			r.conversation.drain(now, out)
+		case inputIdle:
+			r.conversation.expire(now, out)
 		}
 	}
 	if r.handshaking && !r.greeting() {
@@ -101,6 +109,7 @@ var causes = [...][2]string{
 	inputResumed:     {"conversation", "conversation"},
 	inputBackground:  {"conversation", "conversation"},
 	inputDrain:       {"drained", "drained"},
+	inputIdle:        {"idle timeout", "idle timeout"},
 }
 
 // cutOff is the cause of sessions that had not ended by themselves when the server did.
@@ -139,6 +148,25 @@ func (r *relay) greeting() bool {
 		return r.double.handshaking()
 	}
 	return r.conversation.handshaking()
+}
+
+// overdue says whether the session has waited for its client since before that time. A client that is not logged in yet has its own limit.
+func (r *relay) overdue(before int64) bool {
+	if r.active >= before || r.handshaking {
+		return false
+	}
+	if r.double != nil {
+		return r.double.idles()
+	}
+	return r.conversation.idles()
+}
+
+// timedOut notes that the client has kept the session waiting for too long.
+func (r *relay) timedOut() {
+	r.because(causes[inputIdle][clientSide])
+	r.server.counts.IdleTimeouts.Add(1)
+	r.server.journal.write(zapcore.InfoLevel, "client was idle for too long", zap.Uint64("conn_id", r.id), zap.String("client", r.client),
+		zap.Duration("duration", time.Duration(monotonic()-r.active)))
 }
 
 // spare says whether the backend connection can serve another client, for the driver that sees it whole.

@@ -66,6 +66,7 @@ type Limits struct {
 	MaxHandshakes   int // sessions that are not logged in yet; 0: no limit of its own
 
 	HandshakeTimeout time.Duration // between the backend connection and the login; 0: none. Should be below the server's connect_timeout
+	IdleTimeout      time.Duration // how long a client may keep the session waiting for it; 0: for ever
 }
 
 // Counts are a Server's counters. They only grow.
@@ -79,6 +80,7 @@ type Counts struct {
 	Shortages         atomic.Uint64 // connections that found no descriptors
 	DialFailures      atomic.Uint64
 	HandshakeTimeouts atomic.Uint64
+	IdleTimeouts      atomic.Uint64
 	Panics            atomic.Uint64
 	Overflows         atomic.Uint64 // sessions ended because a queue would have grown over its bound
 	CutOff            atomic.Uint64 // sessions that Serve closed at the end of Options.ShutdownGrace
@@ -112,6 +114,8 @@ type driver interface {
 	visit(f func(*relay))
 	// alive returns when all that carries sessions has shown that it does, or ctx is done.
 	alive(ctx context.Context) error
+	// expire ends the sessions that have waited for their clients since before that time.
+	expire(before int64)
 	// drain tells all sessions, also those to come, that the process is going down.
 	drain()
 	// stop closes all sessions, also those to come, and returns when the driver is at rest. It may be called once.
@@ -154,6 +158,7 @@ type Server struct {
 	sessions      sync.WaitGroup // likewise active
 
 	probing chan struct{} // holds one token: one Ready asks at a time
+	limited chan struct{} // holds a token after the limits were changed
 }
 
 // NewServer makes a server of valid options. It neither listens nor dials.
@@ -171,6 +176,7 @@ func NewServer(log *zap.Logger, o Options) (*Server, error) {
 		closing: make(chan struct{}),
 		workers: workers{max: max(2, runtime.GOMAXPROCS(0))},
 		probing: make(chan struct{}, 1),
+		limited: make(chan struct{}, 1),
 	}
 	s.dialing, s.cancel = context.WithCancel(context.Background())
 	switch {
@@ -207,6 +213,10 @@ func (s *Server) SetLimits(l Limits) {
 		l.MaxHandshakes = l.MaxSessions
 	}
 	s.shared.limits.Store(&l)
+	select {
+	case s.limited <- struct{}{}:
+	default:
+	}
 }
 
 // limits are those in force.
@@ -281,6 +291,7 @@ func (s *Server) Serve(ctx context.Context) error {
 		})
 	}
 
+	watching.Go(func() { s.watchIdle(s.dialing, d) })
 	s.backends.start(s.dialing)
 	var accepting sync.WaitGroup
 	for _, l := range s.listeners {
@@ -303,6 +314,28 @@ func (s *Server) Serve(ctx context.Context) error {
 	s.backends.end()
 	s.journal.stop()
 	return nil
+}
+
+// mostBetweenLooks is the time from one look for idle sessions to the next, at most.
+const mostBetweenLooks = time.Second
+
+// watchIdle ends sessions by Limits.IdleTimeout until ctx is done. It looks at all of them from time to time, so that it costs them nothing
+// but to note when they were active.
+func (s *Server) watchIdle(ctx context.Context, d driver) {
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-s.limited:
+		case <-timer.C:
+		}
+		if after := s.limits().IdleTimeout; after > 0 {
+			d.expire(monotonic() - int64(after))
+			timer.Reset(min(max(after/8, time.Millisecond), mostBetweenLooks))
+		}
+	}
 }
 
 func (s *Server) newDriver() (driver, error) {

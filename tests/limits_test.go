@@ -3,14 +3,17 @@
 package tests
 
 import (
+	"context"
 	"crypto/tls"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"tmpproxy/testbed/rawclient"
 	"tmpproxy/testbed/server"
@@ -113,6 +116,85 @@ func TestMaxUserSessions(t *testing.T) {
 					}
 					for _, c := range []*rawclient.Conn{second, third, fourth} {
 						must(t, c, "DO 1")
+					}
+				})
+			}
+		}
+	})
+}
+
+// rest reads what comes without being asked until the connection ends, as it is.
+func rest(t testing.TB, c *rawclient.Conn) string {
+	t.Helper()
+	c.Socket().SetDeadline(time.Now().Add(patience))
+	b, err := io.ReadAll(c.Socket())
+	if err != nil && !rawclient.IsLost(err) {
+		t.Fatal(err)
+	}
+	return string(b)
+}
+
+// TestIdleTimeout has clients that say nothing told what the server itself says at the end of its wait_timeout, byte by byte but for what is to be
+// set. Neither a statement that takes longer nor an answer that is read slowly ends, and the server counts no aborted client.
+func TestIdleTimeout(t *testing.T) {
+	const limit = "500ms"
+	inPlace := strings.NewReplacer("wait_timeout and interactive_timeout", "limits.idle_timeout of tmpproxy")
+	eachKind(t, func(t *testing.T, kind server.Kind) {
+		s := own(t, kind)
+		executeDirectly(t, s, "CREATE DATABASE idle", "CREATE TABLE idle.t (a INT PRIMARY KEY)")
+		direct := connect(t, configure(s, s.Address, "idle"))
+		must(t, direct, "SET SESSION wait_timeout = 1")
+		want := rest(t, direct)
+		if kind == server.MySQL != strings.Contains(want, "inactivity") {
+			t.Fatalf("directly: %q", want)
+		}
+		if kind == server.MySQL { // the packet is longer or shorter by as much as the text
+			text := inPlace.Replace(want)
+			want = string([]byte{want[0] + byte(len(text)-len(want))}) + text[1:]
+		}
+		for _, d := range drivers {
+			for _, mode := range []string{"off", "optional", "passthrough"} {
+				t.Run(d+", TLS "+mode, func(t *testing.T) {
+					p := startProxy(t, s.Address, "TMPPROXY_RELAY_DRIVER="+d, "TMPPROXY_LIMITS_IDLE_TIMEOUT="+limit, "TMPPROXY_LISTEN_TLS_MODE="+mode)
+					config := configure(s, p.Address, "idle")
+					if mode != "off" && (mode == "optional" || kind == server.MySQL) { // MariaDB 10.11 has no certificate
+						config.TLS = &tls.Config{InsecureSkipVerify: true}
+					}
+					aborted := counter(t, s, "Aborted_clients")
+					busy, slow := connect(t, config), connect(t, config)
+					if err := slow.SendQuery("SELECT REPEAT('x', 1000000) FROM information_schema.columns LIMIT 100"); err != nil {
+						t.Fatal(err)
+					}
+					if err := busy.SendQuery("SELECT SLEEP(3), 'slept'"); err != nil {
+						t.Fatal(err)
+					}
+					idle, inside := connect(t, config), connect(t, config)
+					must(t, inside, "BEGIN")
+					must(t, inside, "INSERT INTO t VALUES (1)")
+					for what, c := range map[string]*rawclient.Conn{"idle": idle, "in a transaction": inside} {
+						got, want := rest(t, c), want
+						if mode == "passthrough" && config.TLS != nil {
+							want = "" // nothing can be said there
+						}
+						if got != want {
+							t.Errorf("%s: %q, want %q", what, got, want)
+						}
+					}
+					await(t, "the transaction has ended", func() bool {
+						return s.Exec(context.Background(), "SET SESSION innodb_lock_wait_timeout = 1", "INSERT INTO idle.t VALUES (1)", "DELETE FROM idle.t") == nil
+					})
+					if n := counter(t, s, "Aborted_clients"); n != aborted && mode != "passthrough" {
+						t.Errorf("the server counts %d aborted clients", n-aborted)
+					}
+					if reply, err := slow.ReceiveQuery(); err != nil || len(reply.Results[0].Rows) != 100 {
+						t.Errorf("an answer that was read slowly: %s", told(reply, err))
+					}
+					if got := told(busy.ReceiveQuery()); !strings.HasPrefix(got, `["0" "slept"] OK`) {
+						t.Errorf("a statement that takes longer: %s", got)
+					}
+					page, err := p.Get("/metrics")
+					if err != nil || !strings.Contains(page, "\ntmpproxy_idle_timeouts_total ") || strings.Contains(page, "\ntmpproxy_idle_timeouts_total 0\n") {
+						t.Errorf("metrics: %v", err)
 					}
 				})
 			}

@@ -302,7 +302,7 @@ func limitsOf(c *config.Config) proxy.Limits {
 	l := &c.Limits
 	return proxy.Limits{
 		MaxSessions: l.MaxSessions, MaxHostSessions: l.MaxHostSessions, MaxUserSessions: l.MaxUserSessions, MaxHandshakes: l.MaxHandshakes,
-		HandshakeTimeout: l.HandshakeTimeout,
+		HandshakeTimeout: l.HandshakeTimeout, IdleTimeout: l.IdleTimeout,
 	}
 }
 
