@@ -32,10 +32,18 @@ type fakeServer struct {
 	answer func(sql string) []byte // overrides the rules; nil: the rule's
 	eof    bool
 	seq    byte // of the file's next packet
+
+	// turns are the payloads that answer the client's packets in an authentication; nil is an OK.
+	turns [][][]byte
+	turn  int
+	whole int // bytes that were received
 }
 
+// switchedTurns have the client answer for another plugin.
+var switchedTurns = [][][]byte{{[]byte("\xfecaching_sha2_password\x00abcdefghijklmnopqrst\x00")}, {{1, 3}, nil}}
+
 func newFakeServer(caps wire.Capability) *fakeServer {
-	s := &fakeServer{caps: caps, plugin: "mysql_native_password", status: wire.StatusAutocommit}
+	s := &fakeServer{caps: caps, plugin: "mysql_native_password", status: wire.StatusAutocommit, turns: switchedTurns}
 	s.out = s.greeting()
 	return s
 }
@@ -99,6 +107,7 @@ func fail(code uint16, message string) []byte {
 // receive takes bytes of the client's and appends the answers to out.
 func (s *fakeServer) receive(b []byte) {
 	s.in = append(s.in, b...)
+	s.whole += len(b)
 	for {
 		p, rest, ok := packet(s.in)
 		if !ok {
@@ -114,14 +123,11 @@ func (s *fakeServer) take(p []byte, seq byte) {
 	switch s.stage {
 	case 0:
 		s.log = append(s.log, "login")
-		s.stage = 1
-		s.out = append(s.out, pack(seq+1, []byte("\xfecaching_sha2_password\x00abcdefghijklmnopqrst\x00"))...)
+		s.authenticate(seq)
 		return
 	case 1:
 		s.log = append(s.log, "auth "+string(p))
-		s.stage = 2
-		s.out = append(s.out, pack(seq+1, []byte{1, 3})...)
-		s.out = append(s.out, s.ok(seq+2)...)
+		s.authenticate(seq)
 		return
 	case 3:
 		s.log = append(s.log, "file "+string(p))
@@ -183,10 +189,26 @@ func (s *fakeServer) take(p []byte, seq byte) {
 		s.out = append(s.out, pack(1, []byte{3, 'd', 'e', 'f'})...)
 		s.out = append(s.out, pack(2, []byte{0xfe, 0, 0, 2, 0})...)
 	case wire.ComChangeUser:
-		s.stage = 1
-		s.out = append(s.out, pack(1, []byte("\xfecaching_sha2_password\x00abcdefghijklmnopqrst\x00"))...)
+		s.authenticate(seq)
 	default:
 		s.out = append(s.out, s.ok(1)...)
+	}
+}
+
+// authenticate answers a packet of the client's in an authentication.
+func (s *fakeServer) authenticate(seq byte) {
+	s.stage = 1
+	answers := s.turns[s.turn]
+	for i, p := range answers {
+		if seq++; p == nil {
+			s.out = append(s.out, s.ok(seq)...)
+		} else {
+			s.out = append(s.out, pack(seq, p)...)
+			s.eof = i == len(answers)-1 && p[0] == 0xFF
+		}
+	}
+	if s.turn++; s.turn == len(s.turns) {
+		s.stage, s.turn = 2, 0
 	}
 }
 

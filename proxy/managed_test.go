@@ -358,6 +358,43 @@ func TestGoodbyeDuringReset(t *testing.T) {
 	}
 }
 
+// Behind a server's goodbye nothing is answered in its place: the client, whose command has crossed it, would take that for the answer to
+// its next one.
+func TestNoAnswerBehindGoodbye(t *testing.T) {
+	goodbye := wire.AppendErr(nil, 0, testCaps, wire.Err{Code: 4031, State: "HY000", Message: "The client was disconnected"})
+	for _, test := range []struct {
+		name    string
+		ready   func(r *talk, s *fakeServer) // up to the goodbye
+		command string
+	}{
+		{"idle, CREATE", func(r *talk, s *fakeServer) { r.settle() }, create},
+		{"a reset is out, CREATE", func(r *talk, s *fakeServer) { s.out = nil }, create},
+		{"in use, DROP", func(r *talk, s *fakeServer) {
+			r.settle()
+			r.client(query(create))
+			r.client(query(insert))
+		}, drop},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			r, s := parked(t)
+			test.ready(r, s)
+			had := len(r.got)
+			s.out = append(s.out, goodbye...)
+			r.settle()
+			r.call(func() { r.c.received(clientSide, query(test.command), r.now, &r.out) })
+			s.out = nil
+			r.settle()
+			if got := r.got[had:]; !bytes.Equal(got, goodbye) {
+				t.Errorf("the client got %q", got)
+			}
+			r.call(func() { r.c.ended(backendSide, r.now, &r.out) })
+			if !r.ended {
+				t.Error("not ended")
+			}
+		})
+	}
+}
+
 // A client's FIN is an event behind its bytes: pipelined commands still run.
 func TestClientEnd(t *testing.T) {
 	s := newFakeServer(testCaps)
