@@ -303,7 +303,7 @@ func (c *conversation) fromBackend(b []byte, now int64, out *output) {
 		if c.phase != phaseRaw && !c.goodbye && (c.phase != phaseReply && !c.out || c.tracker == nil) {
 			// Nothing was asked, or what has no reply is still being said: the server says goodbye (ERR 4031 and the like). It is
 			// the client's to read.
-			c.leave(out)
+			c.farewell(out)
 		}
 		if c.phase == phaseRaw || c.goodbye {
 			c.toClient(b, out)
@@ -365,7 +365,7 @@ func (c *conversation) deliver(b []byte, out *output) {
 		// A reply to a statement begins with sequence number 1. An ERR with 0 is no reply: the server ends the connection.
 		k := copy(c.first[c.head:], b)
 		if c.head += uint8(k); int(c.head) == len(c.first) && c.first[3] == 0 && c.first[4] == 0xFF {
-			c.leave(out)
+			c.farewell(out)
 			c.toClient(bytes.Clone(c.first[:int(c.head)-k]), out)
 			c.toClient(b, out)
 			return
@@ -681,9 +681,9 @@ func (c *conversation) idle(out *output) {
 
 func (c *conversation) inTransaction() bool { return c.status&wire.StatusInTrans != 0 }
 
-// leave is called when the server says goodbye. Nothing is answered in its place any more: the client would take that for the answer to
+// farewell is called when the server says goodbye. Nothing is answered in its place any more: the client would take that for the answer to
 // what it says next.
-func (c *conversation) leave(out *output) {
+func (c *conversation) farewell(out *output) {
 	c.goodbye = true
 	switch c.phase {
 	case phaseCommand, phaseWork, phaseWait, phaseTail:

@@ -329,7 +329,7 @@ func TestLeftoversTimeOut(t *testing.T) {
 		}
 		r := newRig(t, o)
 		stalled, backend := r.session()
-		stalled.SetReadBuffer(4 << 10)
+		stalled.SetReadBuffer(64 << 10)
 		backend.send("the end")
 		backend.expectGone()
 		r.eventually("something is left", func() bool { return r.queued(clientSide) > 0 })
