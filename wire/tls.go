@@ -59,11 +59,14 @@ func LoginWithoutAnswer(login []byte, server Capability, plugin string) ([]byte,
 		schema = len(rest) - len(v.b)
 	}
 	named := v.b
+	if len(named) == 0 {
+		return nil, fmt.Errorf("login without an answer: no plugin: %w", errShort)
+	}
 	v.untilNULOrEnd()
 	return withoutAnswer(head, rest[:schema], plugin, named[len(named)-len(v.b):]), nil
 }
 
-// ChangeUserWithoutAnswer does the same to the payload of a COM_CHANGE_USER. caps are the negotiated ones.
+// ChangeUserWithoutAnswer does the same to the payload of a COM_CHANGE_USER, which must name a plugin, too. caps are the negotiated ones.
 func ChangeUserWithoutAnswer(payload []byte, caps Capability, plugin string) ([]byte, error) {
 	if _, err := ParseChangeUser(payload, caps); err != nil {
 		return nil, err
@@ -79,6 +82,9 @@ func ChangeUserWithoutAnswer(payload []byte, caps Capability, plugin string) ([]
 	v.untilNULOrEnd()
 	v.uint16()
 	schema := len(rest) - len(v.b)
+	if len(v.b) == 0 {
+		return nil, fmt.Errorf("COM_CHANGE_USER without an answer: no plugin: %w", errShort)
+	}
 	v.untilNULOrEnd()
 	return withoutAnswer(head, rest[:schema], plugin, v.b), nil
 }
