@@ -29,6 +29,19 @@ func counter(t testing.TB, s *server.Server, name string) (n int) {
 	return n
 }
 
+// awaitSessions waits until a server knows of n sessions that a condition on its process list selects: whatever ended without a word before,
+// which it counts among the aborted clients, it has counted then.
+func awaitSessions(t testing.TB, s *server.Server, n int, condition string) {
+	t.Helper()
+	await(t, fmt.Sprintf("%d sessions with %s", n, condition), func() bool {
+		var got int
+		if err := s.DB().QueryRow("SELECT COUNT(*) FROM information_schema.processlist WHERE " + condition).Scan(&got); err != nil {
+			t.Fatal(err)
+		}
+		return got == n
+	})
+}
+
 // TestMaxUserSessions has more sessions of a user than it may have, counted by a server itself and by the proxy: the client is told the
 // same, but for where it is set.
 func TestMaxUserSessions(t *testing.T) {
@@ -80,6 +93,7 @@ func TestMaxUserSessions(t *testing.T) {
 					config := as(p.Address, "limit_a", "secret", secure)
 					first, second := connect(t, config), connect(t, config)
 					other := connect(t, as(p.Address, "limit_b", "secret", secure))
+					awaitSessions(t, s, 3, "user LIKE 'limit%'")
 					aborted := counter(t, s, "Aborted_clients")
 					if got := refusal(config); got != full+place {
 						t.Errorf("full: %s, directly %s", got, full)
@@ -160,6 +174,7 @@ func TestIdleTimeout(t *testing.T) {
 					if mode != "off" && (mode == "optional" || kind == server.MySQL) { // MariaDB 10.11 has no certificate
 						config.TLS = &tls.Config{InsecureSkipVerify: true}
 					}
+					awaitSessions(t, s, 0, "db = 'idle'")
 					aborted := counter(t, s, "Aborted_clients")
 					busy, slow := connect(t, config), connect(t, config)
 					if err := slow.SendQuery("SELECT REPEAT('x', 1000000) FROM information_schema.columns LIMIT 100"); err != nil {
