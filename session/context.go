@@ -266,7 +266,7 @@ func (m *Machine) track(o *Outcome) {
 		if ok && o.Status != 0 { // several of these replies tell no flags
 			m.status, m.known = o.Status, true
 		}
-		m.untouched = m.untouched && (f.kind == EventQuiet || f.kind == EventCloseHandle)
+		m.untouched = m.untouched && (f.kind == EventInitDB || f.kind == EventQuiet || f.kind == EventCloseHandle)
 		return
 	default:
 		m.untouched = false
@@ -275,7 +275,8 @@ func (m *Machine) track(o *Outcome) {
 		}
 		return
 	}
-	over := false // a read-only transaction has ended, if there was one
+	between := m.untouched || m.known && m.status&(statusInTrans|statusAutocommit) == statusAutocommit // no transaction was open
+	over := false                                                                                      // a read-only transaction has ended, if there was one
 	switch {
 	case ok:
 		// Behind a SET autocommit that ends a read-only transaction, servers refuse temporary-table DDL until something else
@@ -302,6 +303,14 @@ func (m *Machine) track(o *Outcome) {
 		return
 	}
 	m.trackVerb(o, ok)
+	m.untouched = m.untouched || ok && between && !f.opaque && s.Verb == rewrite.VerbSet && f.detail.literal()
+}
+
+// literal says whether a SET evaluates nothing.
+func (d *detail) literal() bool {
+	return d != nil && !d.unread && !slices.ContainsFunc(d.assignments, func(a rewrite.Assignment) bool {
+		return !a.Literal || a.Kind == rewrite.AssignPassword || a.Kind == rewrite.AssignDefaultRole
+	})
 }
 
 // trackVerb does the same by the verb of a single statement.
@@ -309,6 +318,10 @@ func (m *Machine) trackVerb(o *Outcome, ok bool) {
 	f := &m.flow
 	untouched := false
 	switch s := f.statement; s.Verb {
+	case rewrite.VerbUse, rewrite.VerbShowDiagnostics:
+		untouched = m.untouched
+	case rewrite.VerbSelect:
+		untouched = m.untouched && f.tableless
 	case rewrite.VerbCommit, rewrite.VerbRollback:
 		untouched = m.untouched || ok
 		if ok {

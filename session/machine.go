@@ -120,6 +120,7 @@ type flow struct {
 	native      bool    // the session is native from here on
 	endsXA      bool    // it is XA COMMIT or XA ROLLBACK
 	locks       bool    // it is a FLUSH that locks
+	tableless   bool    // it is a SELECT that surely reads no table
 	losesSchema bool    // it may have dropped the current schema
 	failed      bool    // it was answered with an error
 	affected    uint64  // rows, as its OK says
@@ -190,7 +191,7 @@ type Machine struct {
 
 	known       bool   // the flags tell the present state: no ERR came since that may have changed it
 	expressions uint32 // how many of them were SET
-	untouched   bool   // nothing but COMMIT, ROLLBACK and temp-table DDL since the last COMMIT or ROLLBACK
+	untouched   bool   // nothing that opens a transaction since the last COMMIT or ROLLBACK, but for temp-table DDL
 	oneShot     bool   // SET TRANSACTION is or may be pending
 	oneShotRead bool   // and it says READ ONLY
 	readSession bool   // the session's transactions are read-only

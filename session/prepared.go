@@ -23,6 +23,7 @@ type handle struct {
 	id        uint32
 	name      string // in lower case; "" for an id
 	gone      bool   // there is no statement of that name: EXECUTE fails
+	doubtful  bool   // of a PREPARE: it may fail before the statement that had the name is taken away
 	statement rewrite.Statement
 	text      []byte
 	mode      rewrite.Mode // by which the server has read it
@@ -126,7 +127,8 @@ func (m *Machine) planNamedPrepare(text []byte, ev *Event) bool {
 	if s.Doubtful || s.Multi {
 		return false
 	}
-	m.planPreparing(handle{name: name, statement: s, text: bytes.Clone(inner)}, ev)
+	// Under ANSI_QUOTES, which MySQL does not tell, "text" is a name: the PREPARE fails as it is read.
+	m.planPreparing(handle{name: name, statement: s, text: bytes.Clone(inner), doubtful: bytes.IndexByte(text, '"') >= 0}, ev)
 	return true
 }
 
@@ -159,13 +161,15 @@ func (m *Machine) planPreparing(h handle, ev *Event) {
 	f.detail = &detail{handle: &h}
 }
 
-// remember takes over the outcome of a preparation. One that fails has taken away what had the name.
+// remember takes over the outcome of a preparation. One that fails has taken away what had the name, unless it failed before that.
 func (m *Machine) remember(o *Outcome) {
 	f := &m.flow
 	switch d := f.detail; {
 	case f.kind == EventPrepare && o.Kind == OutcomeErr:
 	case d == nil || d.handle == nil:
 		m.prepared.close(o.Handle, "")
+	case o.Kind == OutcomeErr && (d.handle.doubtful || interrupted(o)):
+		m.prepared.close(0, d.handle.name)
 	case o.Kind == OutcomeErr:
 		m.prepared.lose(d.handle.name)
 	default:

@@ -399,7 +399,8 @@ func (w *world) skip(c command) bool {
 	d, p := w.direct, w.proxied
 	list := parse(w.text(c))
 	for _, st := range list {
-		if (d.inTrans != p.inTrans || !d.autocommit && (!w.m.known || d.oneShot)) && (st.op == opXA || st.op == opSet || st.op == opCall || st.op == opExecute) {
+		differs := d.inTrans != p.inTrans || d.inTrans && (w.m.mustCommit || w.m.background.out) // a COMMIT of ours may be on its way
+		if (differs || !d.autocommit && (!w.m.known || d.oneShot)) && (st.op == opXA || st.op == opSet || st.op == opCall || st.op == opExecute) {
 			return true // with autocommit off: SET TRANSACTION and XA fail or not, behind a settle that no COMMIT may follow
 		}
 	}

@@ -43,6 +43,7 @@ func (m *Machine) planText(text []byte, ev *Event) {
 	f.opaque = m.isOpaque(text)
 	f.reads = m.readsDiagnostics(text)
 	f.exposes = m.exposes(f.statement, text)
+	f.tableless = !f.opaque && f.statement.Verb == rewrite.VerbSelect && m.tableless(text)
 	f.keeps = m.server.MariaDB && (m.lingering || m.owed != owedNothing) && !m.clears(s, text)
 	switch {
 	case f.opaque:
@@ -67,7 +68,7 @@ func (m *Machine) planText(text []byte, ev *Event) {
 	if s.Has(rewrite.VerbBegin) && f.policy.Strict {
 		m.settleAll("strict")
 	}
-	if m.owed != owedNothing && f.keeps && m.losesOwed() {
+	if m.owed != owedNothing && f.keeps && (m.losesOwed() || rewrite.CallsFunction(text, m.mode())) {
 		f.reads = true
 	}
 	m.outdate(text)
@@ -234,6 +235,15 @@ func beginsWith(text []byte, w string) bool {
 	text = bytes.TrimLeft(text, " \t\r\n")
 	return len(text) > len(w) && bytes.EqualFold(text[:len(w)], []byte(w)) && bytes.IndexByte([]byte(" \t\r\n"), text[len(w)]) >= 0
 }
+
+// tableless says whether a single SELECT surely reads no table, which opens no transaction.
+func (m *Machine) tableless(text []byte) bool {
+	return m.flow.whole && !m.flow.statement.Multi && !m.flow.statement.Executable && beginsWith(text, "SELECT") &&
+		!slices.ContainsFunc(tableWords, func(w string) bool { return rewrite.Mentions(text, w) }) && !rewrite.CallsFunction(text, m.mode())
+}
+
+// tableWords are what a SELECT needs one of to read a table, or a sequence, which is one.
+var tableWords = []string{"from", "table", "value", "values", "nextval", "lastval", "setval"}
 
 // endsXA says whether an XA statement is COMMIT or ROLLBACK.
 func endsXA(text []byte) bool {
