@@ -88,6 +88,7 @@ type side struct {
 	text            string            // of the present step, in upper case; of an execution that of its statement
 	sent            []string          // statements whose replies are out
 	texts           map[string]string // of prepared statements by their names
+	replaced        string            // the text that had the name of the present step's preparation, which keeps it if that fails
 	assigned        string            // the text in a variable, to be prepared
 	direct, proxied uint16            // last status flags
 	kept            bool              // the list of warnings is one that statements since have left alone
@@ -329,7 +330,7 @@ func (s *side) begin(step *compare.Step) {
 		s.text = strings.ToUpper(step.Text)
 		s.prepare()
 	case prepare:
-		s.texts[word] = strings.ToUpper(rest)
+		s.replaced, s.texts[word] = s.texts[word], strings.ToUpper(rest)
 		s.text = ""
 	case execute, cursor, fetch:
 		s.text = s.texts[word]
@@ -405,6 +406,10 @@ func (s *side) finish(direct, proxied *Exchange) {
 		s.counted = true
 	}
 	failed := direct.Reply.Err() != nil || proxied.Reply.Err() != nil
+	if failed && direct.Step.Verb == prepare {
+		name, _, _ := strings.Cut(direct.Step.Text, " ")
+		s.texts[name] = s.replaced
+	}
 	s.pending = (s.pending || executesText.MatchString(s.text) || executesHandle(direct.Step)) && direct.Reply.Err() != nil && !s.mariadb
 	s.mixed = s.mixed && reads || failed && !s.mariadb && writes.MatchString(s.text)
 	s.prepared = direct.Step.Verb == prepare || direct.Step.Verb == fieldList || s.prepared && s.text == "" ||
