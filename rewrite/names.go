@@ -122,32 +122,53 @@ func hasSuffixFold(text []byte, w string) bool {
 }
 
 // finder finds a word in a text by ASCII letters of either case, in a time that grows
-// with the text and not with the number of places.
+// with the text and not with the number of places. It looks for the letter of the word
+// that is likely to be the rarest.
 type finder struct {
 	text           []byte
 	word           string
-	nextLo, nextUp int // where the first letter is next in lower and in upper case
+	pivot          int // which letter that is
+	nextLo, nextUp int // where it is next in lower and in upper case
 }
 
+// letters are what identifiers are made of, in lower case, the more frequent ones in
+// statements and their data behind the others.
+const letters = "$zqjx_kvbwygpfmhucdlrnoistae9876543210"
+
+// frequency has the letters' places in that order; everything else is rare.
+var frequency = func() (f [256]uint8) {
+	for i, c := range []byte(letters) {
+		f[c], f[upper(c)] = uint8(i+1), uint8(i+1)
+	}
+	return f
+}()
+
 func newFinder(text []byte, word string) finder {
-	return finder{text: text, word: word, nextLo: -1, nextUp: -1}
+	f := finder{text: text, word: word, nextLo: -1, nextUp: -1}
+	for i := range len(word) {
+		if frequency[word[i]] < frequency[word[f.pivot]] {
+			f.pivot = i
+		}
+	}
+	return f
 }
 
 // find returns the index of the first occurrence at from or behind it, or -1. From
 // must not be less than at the call before.
 func (f *finder) find(from int) int {
-	lo, up := lower(f.word[0]), upper(f.word[0])
+	lo, up := lower(f.word[f.pivot]), upper(f.word[f.pivot])
 	last := len(f.text) - len(f.word)
 	for i := from; i <= last; i++ {
-		if f.nextLo < i {
-			f.nextLo = indexByteFrom(f.text, lo, i)
+		at := i + f.pivot
+		if f.nextLo < at {
+			f.nextLo = indexByteFrom(f.text, lo, at)
 		}
 		if lo == up {
 			f.nextUp = f.nextLo
-		} else if f.nextUp < i {
-			f.nextUp = indexByteFrom(f.text, up, i)
+		} else if f.nextUp < at {
+			f.nextUp = indexByteFrom(f.text, up, at)
 		}
-		i = min(f.nextLo, f.nextUp)
+		i = min(f.nextLo, f.nextUp) - f.pivot
 		if i <= last && hasPrefixFold(f.text[i:], f.word) {
 			return i
 		}

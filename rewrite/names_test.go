@@ -2,6 +2,8 @@ package rewrite
 
 import (
 	"bytes"
+	"math/rand"
+	"slices"
 	"strings"
 	"testing"
 
@@ -409,5 +411,31 @@ func BenchmarkCallsFunction(b *testing.B) {
 				CallsFunction(text, 0)
 			}
 		})
+	}
+}
+
+// TestFinder finds words by the letter that is taken for the rarest, wherever it is in them, as strings.Index finds them in lower case.
+func TestFinder(t *testing.T) {
+	random := rand.New(rand.NewSource(1))
+	for range 100_000 {
+		text, word := make([]byte, random.Intn(30)), make([]byte, 1+random.Intn(4))
+		for _, b := range [][]byte{text, word} {
+			for i := range b {
+				b[i] = "aAeE_zZ1"[random.Intn(8)]
+			}
+		}
+		var got, want []int
+		f := newFinder(text, string(word))
+		for i := f.find(0); i >= 0; i = f.find(i + 1) {
+			got = append(got, i)
+		}
+		for i := range text {
+			if strings.HasPrefix(strings.ToLower(string(text[i:])), strings.ToLower(string(word))) {
+				want = append(want, i)
+			}
+		}
+		if !slices.Equal(got, want) {
+			t.Fatalf("%q in %q: %v, want %v", word, text, got, want)
+		}
 	}
 }

@@ -327,15 +327,23 @@ func (s *scanner) scanDouble(start int) {
 
 // quoteEnd returns the index behind the quoting that begins at start.
 func (s *scanner) quoteEnd(start int, quote byte, escapes bool) int {
-	for i := start + 1; i < len(s.text); i++ {
-		switch c := s.text[i]; {
-		case c == quote:
-			if s.at(i+1) != quote {
-				return i + 1
+	for i := start + 1; i < len(s.text); {
+		end := indexByteFrom(s.text, quote, i)
+		for escapes && i < end {
+			n := bytes.IndexByte(s.text[i:end], '\\')
+			if n < 0 {
+				break
 			}
-			i++
-		case c == '\\' && escapes:
-			i++
+			i += n + 2
+		}
+		switch {
+		case i > end: // this one is escaped
+		case s.at(end+1) == quote:
+			i = end + 2
+		case end < len(s.text):
+			return end + 1
+		default:
+			i = end
 		}
 	}
 	s.doubtful = true

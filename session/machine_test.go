@@ -315,3 +315,24 @@ func BenchmarkCycle(b *testing.B) {
 		}
 	}
 }
+
+// BenchmarkLongInsert takes an INSERT of 100 rows of 128 bytes, while the session has tables, one of which it names.
+func BenchmarkLongInsert(b *testing.B) {
+	d := newDriver(Server{MariaDB: true, Version: 101119})
+	for _, name := range []string{"temp_store", "temp_read_current"} {
+		d.l.name(Key{"db", name}).Seen = true
+		d.query("CREATE TEMPORARY TABLE " + name + " (zoid BIGINT UNSIGNED NOT NULL PRIMARY KEY) ENGINE=MEMORY")
+	}
+	text := []byte("REPLACE INTO temp_store (zoid, prev_tid, md5, state) VALUES ")
+	for i := range 100 {
+		text = fmt.Appendf(text, "(%d, 1234567, NULL, '%s'), ", 100000+i, strings.Repeat(`state(\0`, 16))
+	}
+	ev := d.event(string(text[:len(text)-2]))
+	o := &Outcome{Status: statusAutocommit}
+	b.SetBytes(int64(len(ev.Text)))
+	b.ReportAllocs()
+	for b.Loop() {
+		d.m.Begin(ev)
+		d.m.Next(o)
+	}
+}
