@@ -164,7 +164,8 @@ func init() {
 				code, _ := d.DirectEvent.Value("result[0].error.code")
 				return code == "1792" || d.DirectEvent.Probe != ""
 			},
-			Reason: "a transaction that an access to an InnoDB table has opened is not read-only yet behind SET SESSION TRANSACTION READ ONLY",
+			Status: func(direct, _ uint16) uint16 { return direct & mysql.SERVER_STATUS_IN_TRANS_READONLY },
+			Reason: "a transaction that an access to an InnoDB table has opened, and one chained to it, is not read-only yet behind SET SESSION TRANSACTION READ ONLY",
 		},
 		"row-count-prepare": {
 			Match: func(d *Difference) bool {

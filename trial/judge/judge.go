@@ -380,6 +380,7 @@ var (
 	assignsText      = regexp.MustCompile(`(?s)^SET @V = '(.*)'$`)
 	mayHaveSubquery  = regexp.MustCompile(`\(SELECT\b|\bCALL\b|\b(COUNT|SUM)\(`)
 	setsFoundRows    = regexp.MustCompile(`^\s*(EXECUTE \S+ )?SELECT\b`)
+	chains           = regexp.MustCompile(`^\s*(COMMIT|ROLLBACK)\b.*\bAND\s+CHAIN\b|\b(CALL|EXECUTE)\b`)
 	oneShotRead      = regexp.MustCompile(`SET TRANSACTION.*READ ONLY|@@TRANSACTION_READ_ONLY|@@TX_READ_ONLY|CALL|EXECUTE`)
 )
 

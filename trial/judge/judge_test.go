@@ -120,6 +120,8 @@ func TestCompare(t *testing.T) {
 		{"mysql", "keep", "", []exchange{{"DROP TEMPORARY TABLE t1", ok(1, 0), ok(0x2001, 0)}}},
 		{"mysql", "keep", "set-transaction", []exchange{{"DROP TEMPORARY TABLE t1", ok(1, 0), ok(0, 0)}, {"SET TRANSACTION READ ONLY", refuses(1568, "no"), ok(0, 0)}}},
 		{"mysql", "keep", "", []exchange{same("DROP TEMPORARY TABLE t1", ok(1, 0)), {"SET TRANSACTION READ ONLY", refuses(1568, "no"), ok(1, 0)}}},
+		{"mysql", "innodb", "session-read-only", []exchange{{"SELECT * FROM t1", ok(0, 0), ok(1, 0)}, {"COMMIT AND CHAIN", ok(0x2001, 0), ok(1, 0)}}},
+		{"mysql", "innodb", "", []exchange{{"SELECT * FROM t1", ok(0, 0), ok(0, 0)}, {"COMMIT AND CHAIN", ok(0x2001, 0), ok(1, 0)}}},
 		{"mysql", "keep", "set-transaction", []exchange{{"INSERT INTO t1 VALUES (1)", ok(0, 0), ok(1, 0)}, {"CREATE TEMPORARY TABLE t1 (a INT)", refuses(1792, "no"), ok(1, 0)}}},
 		{"mysql", "keep", "", []exchange{same("INSERT INTO t1 VALUES (1)", ok(1, 0)), {"CREATE TEMPORARY TABLE t1 (a INT)", refuses(1792, "no"), ok(1, 0)}}},
 		{"mysql", "keep", "rollback-warnings", []exchange{{"ROLLBACK", ok(2, 1), ok(2, 0)}}},

@@ -302,6 +302,14 @@ var Known = []Difference{
 		Reason: "InnoDB reserves AUTO_INCREMENT values in blocks",
 	},
 	{
+		Name: "session-read-only", Strategies: converted,
+		Flags:      inTransReadOnly,
+		MatchFlags: func(s *side, direct, proxied uint16) bool { return s.openDiffers() && chains.MatchString(s.text) },
+		Ends:       true,
+		Reason: "a transaction that an access to an InnoDB table has opened is not read-only yet behind SET SESSION TRANSACTION READ ONLY, " +
+			"nor is one that is chained to it",
+	},
+	{
 		Name: "one-shot", Strategies: converted,
 		Match: func(s *side, d *compare.Difference) bool {
 			return s.readOnce && strings.Contains(d.Direct+d.Proxied, "1792")
