@@ -15,6 +15,8 @@
 # make image    the container image tmpproxy, by docker, podman or buildah (IMAGE_BUILDER="docker build")
 # make deploy-check  what lies in deploy/ is looked at by the programs that will read it: the package is installed into a folder,
 #               the program runs in an empty root, unit, manifests, alert rules and dashboard are checked (part of make test)
+# make vulncheck  what the program, its tests and what packs it have of Go's vulnerability database, in the newest version that the Go module
+#               proxy has; VULNDB=v0.0.0-… another one (part of make test-long)
 # make demo     shows what the proxy changes on this machine, side by side and in a trial, then goes on until Ctrl-C;
 #               DURATION=20s how long to measure, NONINTERACTIVE=1 end then, SERVER=auto|mysql|mariadb
 # make bench    measures what the proxy gains and costs, for some 20 minutes, into bench.txt, bench.json and bench.html;
@@ -35,7 +37,7 @@ VERSION ?= $(or $(shell git describe --tags --match 'v[0-9]*' 2>/dev/null | sed 
 MAINTAINER ?= The tmpproxy authors <tmpproxy@localhost>
 
 .PHONY: build test test-long check pure real sequences servers fuzz demo suite suite-short bench drivers badinput \
-	dist deb image deploy-check
+	dist deb image deploy-check vulncheck
 
 build:
 	$(GO) build -o tmpproxy ./cmd/tmpproxy
@@ -76,7 +78,7 @@ suite: suite-short
 	$(GO) test -count=1 -tags 'realserver suite' -timeout 60m -v -run '^TestDefinitions$$' ./tests
 	$(MAKE) sequences SEQUENCES=5000 FUZZ_SERVERS=mysql,mariadb,mariadb-11.8,mariadb-10.5
 
-test-long: drivers badinput
+test-long: drivers badinput vulncheck
 	$(GO) test -count=1 -timeout 6h -v ./proxy -run '^TestFaults$$' -faults | grep -Ev '^(=== | *--- PASS)'; exit $${PIPESTATUS[0]}
 	$(GO) test -count=1 -tags realserver -timeout 6h ./tests -related
 	$(MAKE) sequences SEQUENCES=5000 FUZZ_SERVERS=mysql,mariadb,mariadb-11.8,mariadb-10.5
@@ -89,7 +91,9 @@ badinput:
 drivers:
 	$(GO) test -count=1 -tags realserver -timeout 60m -v ./tests/drivers -drivers.all
 
-# The program for other machines, and what is packed with it.
+# The program for other machines, and what is packed with it, by the Go of go.mod's line toolchain or a newer one: an older one has
+# known faults in its library.
+dist vulncheck: export GOTOOLCHAIN = auto
 dist:
 	@mkdir -p dist/completions
 	CGO_ENABLED=0 $(GO) build -trimpath -buildvcs=false -ldflags '-s -w -X main.version=$(VERSION)' -o dist/tmpproxy ./cmd/tmpproxy
@@ -111,6 +115,17 @@ image: dist
 
 deploy-check: deb
 	VERSION='$(VERSION)' $(GO) -C deploy/checks test -count=1 ./...
+
+# The database is a module; the program reads its folder of entries.
+VULNDB ?= latest
+vulncheck:
+	@mkdir -p dist
+	@$(GO) -C deploy/checks build -o ../../dist/govulncheck golang.org/x/vuln/cmd/govulncheck
+	@$(GO) -C deploy/checks mod download -json golang.org/x/vulndb@$(VULNDB) >dist/vulndb.json || { cat dist/vulndb.json; exit 1; }
+	@entries=$$(sed -nE 's/^\t"Dir": "(.*)",$$/\1/p' dist/vulndb.json)/data/osv; \
+	[ -e "$$entries/GO-2021-0113.json" ] || { echo "no database in $$entries"; exit 1; }; \
+	echo "$$(ls "$$entries" | wc -l) entries of $$entries, $$($(GO) version)"; \
+	for folder in . deploy/checks; do dist/govulncheck -C $$folder -test -db "file://$$entries" ./... || exit 1; done
 
 demo:
 	@$(GO) run ./tests/demo -duration=$(or $(DURATION),20s) -server=$(or $(SERVER),auto)$(if $(NONINTERACTIVE), -noninteractive)

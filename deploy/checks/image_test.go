@@ -2,19 +2,40 @@ package checks
 
 import (
 	"bufio"
+	"debug/buildinfo"
 	"debug/elf"
 	"encoding/json"
 	"fmt"
+	"go/version"
 	"io"
 	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"syscall"
 	"testing"
 	"time"
 )
+
+// toolchain returns the oldest Go that the program is to be built with.
+func toolchain(t *testing.T) string {
+	t.Helper()
+	found := regexp.MustCompile(`(?m)^toolchain (go[0-9.]+)$`).FindSubmatch(contents(t, "../../go.mod"))
+	if found == nil {
+		t.Fatal("go.mod has no toolchain")
+	}
+	return string(found[1])
+}
+
+// The image with Go in it neither has an older one nor downloads another.
+func TestDockerfile(t *testing.T) {
+	want := "golang:" + strings.TrimPrefix(toolchain(t), "go") + "-bookworm\n"
+	if !strings.Contains(string(contents(t, "../Dockerfile")), want) {
+		t.Errorf("deploy/Dockerfile does not build with %s", want)
+	}
+}
 
 // The program runs as the image has it: alone in an otherwise empty root that it cannot write to, not as root, without capabilities.
 // Somebody who is not root has it run in an empty folder instead.
@@ -29,6 +50,14 @@ func TestImage(t *testing.T) {
 		if p.Type == elf.PT_INTERP || p.Type == elf.PT_DYNAMIC {
 			t.Errorf("the program is not static: it has %v", p.Type)
 		}
+	}
+
+	built, err := buildinfo.ReadFile(program)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if oldest := toolchain(t); version.Compare(built.GoVersion, oldest) < 0 {
+		t.Errorf("built by %s, whose faults %s does not have", built.GoVersion, oldest)
 	}
 
 	root := t.TempDir()
