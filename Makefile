@@ -92,9 +92,11 @@ drivers:
 	$(GO) test -count=1 -tags realserver -timeout 60m -v ./tests/drivers -drivers.all
 
 # The program for other machines, and what is packed with it, by the Go of go.mod's line toolchain or a newer one: an older one has
-# known faults in its library.
-dist vulncheck: export GOTOOLCHAIN = auto
+# known faults in its library. Where that cannot be had, dist warns and builds by the Go that is there.
+vulncheck: export GOTOOLCHAIN = auto
+dist: export GOTOOLCHAIN = $(shell GOTOOLCHAIN=auto $(GO) version >/dev/null 2>&1 && echo auto || echo local)
 dist:
+	@[ "$$GOTOOLCHAIN" = auto ] || echo "warning: $$($(GO) version) builds this, not that of go.mod's line toolchain" >&2
 	@mkdir -p dist/completions
 	CGO_ENABLED=0 $(GO) build -trimpath -buildvcs=false -ldflags '-s -w -X main.version=$(VERSION)' -o dist/tmpproxy ./cmd/tmpproxy
 	@dist/tmpproxy man | gzip -9n >dist/tmpproxy.1.gz
