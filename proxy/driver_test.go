@@ -890,6 +890,54 @@ func TestEndsAreBehindWhatIsQueued(t *testing.T) {
 	})
 }
 
+// lateDriver has writes to the backend return late, as they do on a busy machine: what was written has long arrived.
+type lateDriver struct {
+	driver
+	returns chan struct{}
+}
+
+func (d lateDriver) carry(r *relay, client, backend net.Conn, greeting []byte) {
+	d.driver.carry(r, client, lateConn{backend.(*net.TCPConn), d.returns}, greeting)
+}
+
+type lateConn struct {
+	*net.TCPConn
+	returns chan struct{}
+}
+
+func (c lateConn) Write(b []byte) (int, error) {
+	n, err := c.TCPConn.Write(b)
+	<-c.returns
+	return n, err
+}
+
+// TestLastWords has the backend told something with the session's end, while the pump's write before has not returned yet.
+func TestLastWords(t *testing.T) {
+	returns := make(chan struct{})
+	var server *Server
+	r := newRig(t, rigOptions{driver: "pump", server: func(s *Server) { server = s }, script: func() *script {
+		server.mu.Lock() // it is about to ask the driver to carry its first session
+		server.driver = lateDriver{server.driver, returns}
+		server.mu.Unlock()
+		return &script{on: func(s *script, in input, from side, b []byte, out *output) bool {
+			if in != inputReceived || from != backendSide {
+				return false
+			}
+			out.to(backendSide, []byte("last words"))
+			out.end = true
+			time.AfterFunc(100*time.Millisecond, func() { close(returns) })
+			return true
+		}}
+	}})
+	client, backend := r.session()
+	client.send("x")
+	backend.expect("x")
+	backend.send("y")
+	backend.expectEnd("last words")
+	client.Close()
+	r.empty()
+}
+
 func TestSessions(t *testing.T) {
 	eachDriver(t, "tcp unix", func(t *testing.T, o rigOptions) {
 		begin := time.Now()

@@ -128,7 +128,8 @@ func (p *pump) stop() {
 
 // run is the session's life.
 func (s *pumped) run(greeting []byte, draining bool) {
-	var readers, writers sync.WaitGroup
+	var readers sync.WaitGroup
+	var writers [2]sync.WaitGroup
 	s.mu.Lock()
 	if s.aborted {
 		s.abort()
@@ -139,7 +140,7 @@ func (s *pumped) run(greeting []byte, draining bool) {
 	}
 	for _, at := range []side{clientSide, backendSide} {
 		readers.Go(func() { s.read(at) })
-		writers.Go(func() { s.write(at) })
+		writers[at].Go(func() { s.write(at) })
 	}
 	if limit := s.server.limits().HandshakeTimeout; limit > 0 {
 		timer := time.AfterFunc(limit, func() {
@@ -158,7 +159,7 @@ func (s *pumped) run(greeting []byte, draining bool) {
 	client, backend := &s.legs[clientSide], &s.legs[backendSide]
 	keep := !s.aborted && !backend.eof && !backend.dead && !backend.shut && backend.idle()
 	var last []byte // that the backend is told
-	if !s.aborted && !backend.dead && !backend.shut && !backend.writing {
+	if !s.aborted && !backend.dead && !backend.shut {
 		last, backend.queue = backend.queue, nil
 	}
 	s.mu.Unlock()
@@ -166,6 +167,9 @@ func (s *pumped) run(greeting []byte, draining bool) {
 	// Readers and the backend's writer end by their deadlines; the client's writer ends when it has written what is queued.
 	client.conn.SetReadDeadline(time.Unix(1, 0))
 	backend.conn.SetDeadline(time.Unix(1, 0))
+	if len(last) > 0 { // behind what the writer is at, which has most likely gone
+		backend.conn.SetWriteDeadline(time.Now().Add(time.Second))
+	}
 	readers.Wait()
 	var spare []byte
 	if keep {
@@ -175,13 +179,14 @@ func (s *pumped) run(greeting []byte, draining bool) {
 		backend.conn.SetDeadline(time.Time{})
 		s.backend.spares.adopt(func() (net.Conn, error) { return backend.conn, nil }, spare, s.dialled)
 	} else {
-		if len(last) > 0 {
-			backend.conn.SetWriteDeadline(time.Now().Add(time.Second))
+		writers[backendSide].Wait()
+		if len(last) > 0 && !backend.dead {
 			backend.conn.Write(last)
 		}
 		backend.conn.Close()
 	}
-	writers.Wait()
+	writers[backendSide].Wait()
+	writers[clientSide].Wait()
 	if s.another {
 		client.conn.SetReadDeadline(time.Time{})
 		return
