@@ -1,6 +1,7 @@
 package proxy
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -596,6 +597,37 @@ func TestStalledClient(t *testing.T) {
 		client.Close()
 		other.expectEnd("")
 		other.Close()
+		r.empty()
+	})
+}
+
+// TestRelayMakesNoGarbage has a long answer relayed: what passes through is not memory anew each time.
+func TestRelayMakesNoGarbage(t *testing.T) {
+	eachDriver(t, "tcp", func(t *testing.T, o rigOptions) {
+		r := newRig(t, o)
+		client, backend := r.session()
+		const long, rounds = 1 << 20, 64
+		data := []byte(pattern(long))
+		read := make([]byte, long)
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		go func() {
+			for range rounds {
+				backend.Write(data)
+			}
+		}()
+		for i := range rounds {
+			if _, err := io.ReadFull(client, read); err != nil || !bytes.Equal(read, data) {
+				t.Fatalf("round %d: %v", i, err)
+			}
+		}
+		runtime.ReadMemStats(&after)
+		if made := after.TotalAlloc - before.TotalAlloc; made > rounds*long/4 {
+			t.Errorf("%d KiB were allocated for %d", made>>10, rounds*long>>10)
+		}
+		client.Close()
+		backend.expectEnd("")
+		backend.Close()
 		r.empty()
 	})
 }

@@ -255,6 +255,9 @@ func (s *pumped) write(to side) {
 		_, err := h.conn.Write(b)
 		s.mu.Lock()
 		h.writing = false
+		if h.queue == nil && cap(b) <= 2*readSize {
+			h.queue = b[:0] // garbage of a whole result would pile up where the collector is slow
+		}
 		if to == clientSide {
 			s.active = monotonic()
 		}
