@@ -315,14 +315,19 @@ func TestStrictFidelity(t *testing.T) {
 }
 
 // residentBytes is the memory of a process as the system counts it.
-func residentBytes(t testing.TB, pid int) int {
+func residentBytes(t testing.TB, pid int) int { return memory(t, pid, "VmRSS:") }
+
+// peakBytes is the most that it was.
+func peakBytes(t testing.TB, pid int) int { return memory(t, pid, "VmHWM:") }
+
+func memory(t testing.TB, pid int, what string) int {
 	t.Helper()
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
 	if err != nil {
 		t.Fatalf("no way to ask for a process's memory: %v", err)
 	}
 	for line := range strings.Lines(string(text)) {
-		if rest, ok := strings.CutPrefix(line, "VmRSS:"); ok {
+		if rest, ok := strings.CutPrefix(line, what); ok {
 			n, err := strconv.Atoi(strings.Fields(rest)[0])
 			if err != nil {
 				t.Fatal(err)
@@ -330,7 +335,7 @@ func residentBytes(t testing.TB, pid int) int {
 			return n << 10
 		}
 	}
-	t.Fatal("no VmRSS")
+	t.Fatal("no ", what)
 	return 0
 }
 

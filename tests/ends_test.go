@@ -6,7 +6,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"net"
 	"os"
 	"path/filepath"
@@ -20,93 +19,187 @@ import (
 	"tmpproxy/tests/process"
 )
 
-// TestServerGone kills the server under sessions that are idle, wait for a reply and are in the middle of one: all see
-// the end. Then clients are told that there is no server, and served again when it is back.
+// TestServerGone kills the server, and shuts it down, under sessions in every state: all see the end that a client of the server's own sees.
+// Then clients are told that there is no server, and served again when it is back.
 func TestServerGone(t *testing.T) {
+	const rows = 1000
+	type client struct {
+		*rawclient.Conn
+		stream *stream // of the client that is in the middle of a result
+	}
+	type front struct {
+		name, backend string
+		proxy         *process.Process // nil: directly
+		rest          func(t *testing.T, sessions int)
+		clients       map[string]client
+	}
+	cycle := func(c *rawclient.Conn) {
+		must(t, c, managed)
+		must(t, c, "INSERT INTO t VALUES (1, 'a')")
+		must(t, c, "DROP TEMPORARY TABLE t")
+	}
+	states := map[string]func(c *rawclient.Conn) *stream{
+		"idle":                func(*rawclient.Conn) *stream { return nil },
+		"with a parked table": func(c *rawclient.Conn) *stream { return nil },
+		"in a transaction": func(c *rawclient.Conn) *stream {
+			must(t, c, "START TRANSACTION")
+			must(t, c, "INSERT INTO base VALUES (CONNECTION_ID())")
+			return nil
+		},
+		"waiting": func(c *rawclient.Conn) *stream {
+			if err := c.SendQuery("SELECT SLEEP(60)"); err != nil {
+				t.Fatal(err)
+			}
+			return nil
+		},
+		"in a result": func(c *rawclient.Conn) *stream { return askForRows(t, c, rows) },
+	}
+	const resetting, behindReset = "while a table is reset", "waiting for the reset of a table"
 	eachKind(t, func(t *testing.T, kind server.Kind) {
 		s := own(t, kind)
-		type front struct {
-			name, backend, reason   string
-			proxy                   *process.Process
-			idle, parked, busy, mid *rawclient.Conn
-		}
+		executeDirectly(t, s, "CREATE DATABASE gone", "CREATE TABLE gone.base (a INT PRIMARY KEY) ENGINE=InnoDB")
 		fronts := []*front{
-			{name: "loop", backend: s.Address, reason: "connection refused"},
-			{name: "pump", backend: s.Address, reason: "connection refused"},
-			{name: "loop to a socket", backend: s.Socket, reason: "connection refused"},
+			{name: "directly", backend: s.Address},
+			{name: "loop", backend: s.Address},
+			{name: "pump", backend: s.Address},
+			{name: "loop to a socket", backend: s.Socket},
 		}
-		for _, f := range fronts {
+		for _, f := range fronts[1:] {
 			f.proxy = startProxy(t, f.backend, "TMPPROXY_RELAY_DRIVER="+f.name[:4], "TMPPROXY_BACKEND_ALLOW_PEER_IDENTITY=true")
-			for _, c := range []**rawclient.Conn{&f.idle, &f.parked, &f.busy, &f.mid} {
-				*c = connect(t, configure(s, f.proxy.Address, "mysql"))
-			}
-			for range 3 {
-				must(t, f.parked, managed)
-				must(t, f.parked, "DROP TEMPORARY TABLE t")
-			}
-			if err := f.busy.SendQuery("SELECT SLEEP(60)"); err != nil {
-				t.Fatal(err)
-			}
-			if err := f.mid.SendQuery("SELECT REPEAT('x', 1000000) FROM information_schema.columns LIMIT 1000"); err != nil {
-				t.Fatal(err)
-			}
-			if _, err := io.ReadFull(f.mid.Socket(), make([]byte, 1000)); err != nil {
-				t.Fatal(err)
-			}
+			f.rest = atRest(t, f.proxy)
 		}
-		if err := s.Kill(); err != nil {
-			t.Fatal(err)
+		address := func(f *front) string {
+			if f.proxy == nil {
+				return s.Address
+			}
+			return f.proxy.Address
 		}
-		const lost = "the connection has ended"
-		for _, f := range fronts {
-			t.Run(f.name, func(t *testing.T) {
-				for what, c := range map[string]*rawclient.Conn{"idle": f.idle, "with a parked table": f.parked, "waiting": f.busy} {
-					if got := ending(c); got != lost {
-						t.Errorf("%s: %s", what, got)
+		for _, how := range []string{"killed", "shut down"} {
+			for _, f := range fronts {
+				f.clients = map[string]client{}
+				add := func(state string) *rawclient.Conn {
+					c := connect(t, configure(s, address(f), "gone"))
+					f.clients[state] = client{Conn: c}
+					return c
+				}
+				for state, prepare := range states {
+					c := add(state)
+					if strings.Contains(state, "table") {
+						for range 3 {
+							cycle(c)
+						}
+					}
+					f.clients[state] = client{c, prepare(c)}
+				}
+				if how == "killed" && f.backend == s.Address {
+					for _, state := range []string{resetting, behindReset} {
+						c := add(state)
+						for range 3 {
+							cycle(c)
+						}
+						must(t, c, managed)
+						must(t, c, "INSERT INTO t VALUES (1, 'a')")
 					}
 				}
-				f.mid.Socket().SetDeadline(time.Now().Add(patience))
-				n, err := io.Copy(io.Discard, f.mid.Socket())
-				if err != nil && !rawclient.IsLost(err) || n > 1000*1000*1000 {
-					t.Errorf("in a reply: %v after %d bytes", err, n)
+			}
+			end := s.Terminate
+			if how == "killed" {
+				// What is sent to a stopped server stays in its sockets.
+				await(t, "the server has read everything", func() bool { return unread(t, s) == 0 })
+				if err := syscall.Kill(s.PID(), syscall.SIGSTOP); err != nil {
+					t.Fatal(err)
 				}
-				_, err = rawclient.Connect(configure(s, f.proxy.Address, ""))
-				refusal := (*rawclient.ServerError)(nil)
-				if !errors.As(err, &refusal) || refusal.Code != 2003 || !strings.Contains(refusal.Message, "'"+f.backend+"'") || !strings.Contains(refusal.Message, f.reason) {
-					t.Errorf("a new client: %v", err)
-				}
-				await(t, "the proxy says that it is not ready", func() bool { _, err := f.proxy.Get("/readyz"); return err != nil })
-			})
-		}
-		if err := s.Restart(context.Background()); err != nil {
-			t.Fatal(err)
-		}
-		for _, f := range fronts {
-			t.Run(f.name+", again", func(t *testing.T) {
-				c := connect(t, configure(s, f.proxy.Address, "mysql"))
-				for range 4 {
-					must(t, c, managed)
-					must(t, c, "INSERT INTO t VALUES (1, 'a')")
-					if got := value(t, c, "SELECT COUNT(*) FROM t"); got != "1" {
-						t.Errorf("%s rows", got)
+				stopped := true
+				defer func() {
+					if stopped {
+						syscall.Kill(s.PID(), syscall.SIGCONT)
 					}
-					must(t, c, "DROP TEMPORARY TABLE t")
+				}()
+				end = func() error {
+					stopped = false
+					return s.Kill()
 				}
-				await(t, "the proxy says that it is ready", func() bool { _, err := f.proxy.Get("/readyz"); return err == nil })
-			})
-		}
-		// An orderly end of the server is relayed, too.
-		var idle []*rawclient.Conn
-		for _, address := range []string{s.Address, fronts[0].proxy.Address, fronts[1].proxy.Address} {
-			idle = append(idle, connect(t, configure(s, address, "")))
-		}
-		if err := s.Terminate(); err != nil {
-			t.Fatal(err)
-		}
-		want := ending(idle[0])
-		for i, c := range idle[1:] {
-			if got := ending(c); got != want {
-				t.Errorf("%s: the server shuts down: directly %q, through the proxy %q", drivers[i], want, got)
+				sent := 0
+				for _, f := range fronts {
+					for _, state := range []string{resetting, behindReset} {
+						c, there := f.clients[state]
+						if !there {
+							continue
+						}
+						sent++
+						if f.proxy == nil {
+							if err := c.SendQuery("DROP TEMPORARY TABLE t"); err != nil {
+								t.Fatal(err)
+							}
+							continue
+						}
+						must(t, c.Conn, "DROP TEMPORARY TABLE t")
+						if state == behindReset {
+							if err := c.SendQuery(managed); err != nil {
+								t.Fatal(err)
+							}
+						}
+					}
+				}
+				await(t, "the resets are on their way", func() bool { return unread(t, s) == sent })
+			}
+			if err := end(); err != nil {
+				t.Fatal(err)
+			}
+			said := map[string]string{}
+			for _, f := range fronts {
+				t.Run(f.name+", "+how, func(t *testing.T) {
+					for state, c := range f.clients {
+						var got string
+						if c.stream == nil {
+							got = ending(c.Conn)
+						} else if n, err := c.stream.read(rows); n == rows || !cut(err) && !(how == "shut down" && says(err, 1053)) {
+							got = fmt.Sprintf("%d rows of %d, then %v", n, rows, err)
+						}
+						if f.proxy == nil {
+							said[state] = got
+							t.Logf("%s: %s", state, got)
+						} else if got != said[state] {
+							t.Errorf("%s: %s, directly %s", state, got, said[state])
+						}
+						c.Close()
+					}
+					if f.proxy == nil {
+						return
+					}
+					_, err := rawclient.Connect(configure(s, f.proxy.Address, ""))
+					refusal := (*rawclient.ServerError)(nil)
+					const reason = "connection refused"
+					if !errors.As(err, &refusal) || refusal.Code != 2003 || !strings.Contains(refusal.Message, "'"+f.backend+"'") ||
+						!strings.Contains(refusal.Message, reason) && !strings.Contains(refusal.Message, "no such file") {
+						t.Errorf("a new client: %v", err)
+					}
+					await(t, "the proxy says that it is not ready", func() bool { _, err := f.proxy.Get("/readyz"); return err != nil })
+				})
+			}
+			if err := s.Restart(context.Background()); err != nil {
+				t.Fatal(err)
+			}
+			for _, f := range fronts[1:] {
+				t.Run(f.name+", again after it was "+how, func(t *testing.T) {
+					c := connect(t, configure(s, f.proxy.Address, "gone"))
+					if got := value(t, c, "SELECT COUNT(*) FROM base"); got != "0" {
+						t.Errorf("%s rows were committed", got)
+					}
+					for range 4 {
+						must(t, c, managed)
+						must(t, c, "INSERT INTO t VALUES (1, 'a')")
+						if got := value(t, c, "SELECT COUNT(*) FROM t"); got != "1" {
+							t.Errorf("%s rows", got)
+						}
+						must(t, c, "DROP TEMPORARY TABLE t")
+					}
+					await(t, "the proxy says that it is ready", func() bool { _, err := f.proxy.Get("/readyz"); return err == nil })
+					if err := c.Quit(); err != nil {
+						t.Error(err)
+					}
+					f.rest(t, 0)
+				})
 			}
 		}
 	})
