@@ -191,6 +191,7 @@ const (
 type tally struct {
 	mu       sync.Mutex
 	tried    int
+	unsteady int             // do not end in every direct run
 	ended    map[Verdict]int // of the direct runs
 	done     []string        // files that run to their end as they are
 	recorded int             // direct output as the suite's authors recorded it
@@ -332,7 +333,15 @@ func runFile(t *testing.T, r *rig, entry Entry, way string, counted *tally) {
 		for len(differences) > 0 && len(outputs) < directRuns {
 			again := runDirectly(t, r, entry.File, way, laterLimit)
 			if again.Verdict != Done {
-				t.Logf("a further direct run is %s: %s", again.Verdict, again.Message)
+				why := fmt.Sprintf("a further direct run is %s: %s", again.Verdict, again.Message)
+				if !*all && *only == "" {
+					t.Errorf("listed, but %s", why)
+				}
+				counted.mu.Lock()
+				counted.unsteady++
+				counted.mu.Unlock()
+				writeReport(t, append(words, "unsteady", why))
+				return
 			}
 			outputs = append(outputs, again.Output)
 			differences = Compare(outputs, proxied.Output)
