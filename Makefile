@@ -11,6 +11,10 @@
 # make fuzz     made-up sequences of statements, directly and through the proxy, until DURATION (60s) is over for each
 #               STRATEGY (native,keep,innodb,observe) and SERVER (mysql,mariadb; also mysql-nobinlog, mariadb-binlog, mariadb-11.8, mariadb-10.5)
 # make badinput  whole sessions with bad packets on either side, before and after the login: PACKETS (10000000), SEED (1)
+# make soak     the drivers' programs again and again through proxies that stay, for DURATION (1h) on SERVER (mysql,mariadb): what they print
+#               is compared, and the proxies must not grow
+# make load     2,000 sessions that do nothing beside 200 that work for DURATION (10m), and a storm of 5,000 connections (part of make
+#               test-long; with few of all a part of make test)
 # make deb      the Debian package, in dist/; VERSION=1.2.3 (what git describes otherwise)
 # make image    the container image tmpproxy, by docker, podman or buildah (IMAGE_BUILDER="docker build")
 # make deploy-check  what lies in deploy/ is looked at by the programs that will read it: the package is installed into a folder,
@@ -36,7 +40,7 @@ SEED ?= 1
 VERSION ?= $(or $(shell git describe --tags --match 'v[0-9]*' 2>/dev/null | sed 's/^v//; s/-/+/g'),0+$(or $(shell git log -1 --format=%cd.%h --date=format:%Y%m%d 2>/dev/null),unknown))
 MAINTAINER ?= The tmpproxy authors <tmpproxy@localhost>
 
-.PHONY: build test test-long check pure real sequences servers fuzz demo suite suite-short bench drivers badinput \
+.PHONY: build test test-long check pure real sequences servers fuzz demo suite suite-short bench drivers badinput soak load \
 	dist deb image deploy-check vulncheck
 
 build:
@@ -48,7 +52,7 @@ check:
 	@unformatted=$$(gofmt -l .); [ -z "$$unformatted" ] || { echo "gofmt: $$unformatted"; exit 1; }
 	$(GO) vet ./...
 	$(GO) vet -tags realserver ./tests/... ./testbed/...
-	$(GO) vet -tags 'realserver suite' ./tests/... ./testbed/...
+	$(GO) vet -tags 'realserver suite soak' ./tests/... ./testbed/...
 	$(GO) -C deploy/checks vet ./...
 
 # No tags: nothing here needs a server. The simulated trials are too many for the race detector.
@@ -78,7 +82,7 @@ suite: suite-short
 	$(GO) test -count=1 -tags 'realserver suite' -timeout 60m -v -run '^TestDefinitions$$' ./tests
 	$(MAKE) sequences SEQUENCES=5000 FUZZ_SERVERS=mysql,mariadb,mariadb-11.8,mariadb-10.5
 
-test-long: drivers badinput vulncheck
+test-long: drivers badinput load vulncheck
 	$(GO) test -count=1 -timeout 6h -v ./proxy -run '^TestFaults$$' -faults | grep -Ev '^(=== | *--- PASS)'; exit $${PIPESTATUS[0]}
 	$(GO) test -count=1 -tags realserver -timeout 6h ./tests -related -slow.rows=10240
 	$(MAKE) sequences SEQUENCES=5000 FUZZ_SERVERS=mysql,mariadb,mariadb-11.8,mariadb-10.5
@@ -90,6 +94,13 @@ badinput:
 
 drivers:
 	$(GO) test -count=1 -tags realserver -timeout 60m -v ./tests/drivers -drivers.all
+
+soak: servers
+	$(GO) test -count=1 -tags 'realserver soak' -timeout 0 -v -run '^TestSoak$$' ./tests/drivers -soak.for=$(or $(DURATION),1h) -soak.servers=$(or $(SERVER),$(FUZZ_SERVERS))
+
+load: servers
+	$(GO) test -count=1 -tags realserver -timeout 3h -v -run '^(TestLoad|TestStorm)$$' ./tests -load.for=$(or $(DURATION),10m) -load.idle=2000 -load.active=200 -load.storm=5000 \
+		| grep -Ev '^(=== |  *--- PASS)'; exit $${PIPESTATUS[0]}
 
 # The program for other machines, and what is packed with it, by the Go of go.mod's line toolchain or a newer one: an older one has
 # known faults in its library. Where that cannot be had, dist warns and builds by the Go that is there.

@@ -170,6 +170,11 @@ func fixture(kind server.Kind, database string) []string {
 		"GRANT SELECT, SHOW VIEW, RELOAD, PROCESS, FILE ON *.* TO " + user} // to dump databases
 }
 
+// database is the name of the program's own.
+func (p *program) database() string {
+	return "drivers_" + strings.ToLower(strings.NewReplacer(" ", "_", "-", "_", ":", "_", "/", "_").Replace(p.name))
+}
+
 // bench is a server with what the programs need.
 type bench struct {
 	*server.Server
@@ -196,7 +201,7 @@ func (b *bench) login(t *testing.T, database string) {
 // transcript runs a program against an address. It returns what it printed and, apart from that, its facts: lines with an @.
 func (b *bench) transcript(t *testing.T, p *program, address, label string) (lines []string, facts map[string]string) {
 	t.Helper()
-	database := "drivers_" + strings.ToLower(strings.NewReplacer(" ", "_", "-", "_", ":", "_", "/", "_").Replace(p.name))
+	database := p.database()
 	if err := b.Exec(context.Background(), fixture(b.Kind, database)...); err != nil {
 		t.Fatal(err)
 	}
@@ -339,8 +344,9 @@ func same(t *testing.T, want, got []string) {
 	}
 }
 
-// TestDrivers runs every program directly and through the proxy.
-func TestDrivers(t *testing.T) {
+// eachBench runs a test on each kind of server, side by side.
+func eachBench(t *testing.T, kinds []server.Kind, test func(t *testing.T, b *bench)) {
+	t.Helper()
 	tools, err := obtain(context.Background(), t.TempDir())
 	if err != nil {
 		t.Fatal(err)
@@ -349,7 +355,7 @@ func TestDrivers(t *testing.T) {
 	if err := os.WriteFile(file, bytes.Repeat([]byte("1,a row\n2,another\n"), 5_000), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	for _, kind := range []server.Kind{server.MySQL, server.MariaDB} {
+	for _, kind := range kinds {
 		t.Run(string(kind), func(t *testing.T) {
 			t.Parallel()
 			s, err := server.Start(context.Background(), kind, server.Options{Args: []string{"--max-allowed-packet=64M"}})
@@ -361,15 +367,21 @@ func TestDrivers(t *testing.T) {
 					t.Error(err)
 				}
 			})
-			b := &bench{s, tools, file}
-			for _, p := range programs {
-				if !*all && !p.few {
-					continue
-				}
-				t.Run(p.name, func(t *testing.T) { b.compare(t, &p) })
-			}
+			test(t, &bench{s, tools, file})
 		})
 	}
+}
+
+// TestDrivers runs every program directly and through the proxy.
+func TestDrivers(t *testing.T) {
+	eachBench(t, []server.Kind{server.MySQL, server.MariaDB}, func(t *testing.T, b *bench) {
+		for _, p := range programs {
+			if !*all && !p.few {
+				continue
+			}
+			t.Run(p.name, func(t *testing.T) { b.compare(t, &p) })
+		}
+	})
 }
 
 func (b *bench) compare(t *testing.T, p *program) {
