@@ -99,7 +99,7 @@ soak: servers
 	$(GO) test -count=1 -tags 'realserver soak' -timeout 0 -v -run '^TestSoak$$' ./tests/drivers -soak.for=$(or $(DURATION),1h) -soak.servers=$(or $(SERVER),$(FUZZ_SERVERS))
 
 load: servers
-	$(GO) test -count=1 -tags realserver -timeout 3h -v -run '^(TestLoad|TestStorm)$$' ./tests -load.for=$(or $(DURATION),10m) -load.idle=2000 -load.active=200 -load.storm=5000 \
+	$(GO) test -count=1 -tags realserver -timeout 3h -v -run '^(TestLoad|TestStorm)$$' ./tests -race=false -load.for=$(or $(DURATION),10m) -load.idle=2000 -load.active=200 -load.storm=5000 \
 		| grep -Ev '^(=== |  *--- PASS)'; exit $${PIPESTATUS[0]}
 
 # The program for other machines, and what is packed with it, by the Go of go.mod's line toolchain or a newer one: an older one has

@@ -26,6 +26,7 @@ var (
 	loadIdle   = flag.Int("load.idle", 100, "its sessions that do nothing")
 	loadActive = flag.Int("load.active", 20, "its sessions that work")
 	storm      = flag.Int("load.storm", 300, "connections of TestStorm")
+	race       = flag.Bool("race", true, "the proxy is built with the race detector, with which it holds much more memory")
 )
 
 // stormAtOnce are connections of TestStorm at a time: more than the server takes.

@@ -4,6 +4,7 @@ package tests
 
 import (
 	"context"
+	"flag"
 	"fmt"
 	"os"
 	"testing"
@@ -13,6 +14,8 @@ import (
 )
 
 func TestMain(m *testing.M) {
+	flag.Parse()
+	process.Race = *race
 	code := m.Run()
 	if err := server.StopShared(); err != nil {
 		fmt.Fprintln(os.Stderr, err)
