@@ -3,9 +3,12 @@ package proxy
 import (
 	"context"
 	"fmt"
+	"io"
+	"math"
 	"net"
 	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"syscall"
 	"testing"
@@ -177,6 +180,7 @@ func TestFailover(t *testing.T) {
 
 func TestNoBackendIsUp(t *testing.T) {
 	eachDriver(t, "tcp", func(t *testing.T, o rigOptions) {
+		o.change = func(options *Options) { options.Check.Rise = math.MaxInt } // what is down stays down
 		s := newServers(t, 2, o)
 		s.shutDown(0)
 		s.shutDown(1)
@@ -195,8 +199,24 @@ func TestNoBackendIsUp(t *testing.T) {
 		}
 		// Down is no reason not to try when there is nothing else.
 		s.reopen(1)
-		client = s.client() // the checks connect as well: which connection is whose cannot be told
-		s.eventually("it has a session", func() bool { return fmt.Sprint(s.metric("sessions")) == "[0 1]" })
+		var greets sync.WaitGroup
+		greets.Go(func() { // the checks as well: which connection is whose cannot be told
+			for {
+				conn, err := s.listeners[1].Accept()
+				if err != nil {
+					return
+				}
+				defer conn.Close()
+				io.WriteString(conn, greetingPacket("of a server"))
+			}
+		})
+		defer greets.Wait()
+		defer s.listeners[1].Close()
+		client = s.client()
+		client.expect(greetingPacket("of a server"))
+		if up, sessions := fmt.Sprint(s.metric("up")), fmt.Sprint(s.metric("sessions")); up != "[0 0]" || sessions != "[0 1]" {
+			t.Errorf("up %s, sessions %s", up, sessions)
+		}
 		client.Close()
 	})
 }
