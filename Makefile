@@ -19,6 +19,7 @@
 # make image    the container image tmpproxy, by docker, podman or buildah (IMAGE_BUILDER="docker build")
 # make deploy-check  what lies in deploy/ is looked at by the programs that will read it: the package is installed into a folder,
 #               the program runs in an empty root, unit, manifests, alert rules and dashboard are checked (part of make test)
+# make machine  the package as the README has it, in a Debian that is made and booted by systemd for it: needs root (part of make test-long)
 # make vulncheck  what the program, its tests and what packs it have of Go's vulnerability database, in the newest version that the Go module
 #               proxy has; VULNDB=v0.0.0-… another one (part of make test-long)
 # make demo     shows what the proxy changes on this machine, side by side and in a trial, then goes on until Ctrl-C;
@@ -41,7 +42,7 @@ VERSION ?= $(or $(shell git describe --tags --match 'v[0-9]*' 2>/dev/null | sed 
 MAINTAINER ?= The tmpproxy authors <tmpproxy@localhost>
 
 .PHONY: build test test-long check pure real sequences servers fuzz demo suite suite-short bench drivers badinput soak load \
-	dist deb image deploy-check vulncheck
+	dist deb image deploy-check vulncheck machine
 
 build:
 	$(GO) build -o tmpproxy ./cmd/tmpproxy
@@ -82,7 +83,7 @@ suite: suite-short
 	$(GO) test -count=1 -tags 'realserver suite' -timeout 60m -v -run '^TestDefinitions$$' ./tests
 	$(MAKE) sequences SEQUENCES=5000 FUZZ_SERVERS=mysql,mariadb,mariadb-11.8,mariadb-10.5
 
-test-long: drivers badinput load vulncheck
+test-long: drivers badinput load vulncheck machine
 	$(GO) test -count=1 -timeout 6h -v ./proxy -run '^TestFaults$$' -faults | grep -Ev '^(=== | *--- PASS)'; exit $${PIPESTATUS[0]}
 	$(GO) test -count=1 -tags realserver -timeout 6h ./tests -related -slow.rows=10240
 	$(MAKE) sequences SEQUENCES=5000 FUZZ_SERVERS=mysql,mariadb,mariadb-11.8,mariadb-10.5
@@ -114,11 +115,12 @@ dist:
 	@for shell in bash zsh fish; do dist/tmpproxy completion $$shell >dist/completions/tmpproxy.$$shell || exit 1; done
 	@deploy/copyright.sh >dist/copyright
 
+deb: export SOURCE_DATE_EPOCH ?= $(shell git log -1 --format=%ct 2>/dev/null || date +%s)
 deb: dist
+	@deploy/changelog.sh '$(VERSION)' '$(MAINTAINER)' | gzip -9n >dist/changelog.gz
 	@$(GO) -C deploy/checks build -o ../../dist/nfpm github.com/goreleaser/nfpm/v2/cmd/nfpm
 	@rm -f dist/*.deb
 	ARCH=$$($(GO) env GOARCH) VERSION='$(VERSION)' MAINTAINER='$(MAINTAINER)' \
-		SOURCE_DATE_EPOCH=$${SOURCE_DATE_EPOCH:-$$(git log -1 --format=%ct 2>/dev/null || date +%s)} \
 		dist/nfpm package --config deploy/deb/nfpm.yaml --packager deb --target dist/
 
 IMAGE_BUILDER ?= $(shell if docker info >/dev/null 2>&1; then echo docker build; elif command -v podman >/dev/null; then echo podman build; \
@@ -128,6 +130,9 @@ image: dist
 
 deploy-check: deb
 	VERSION='$(VERSION)' $(GO) -C deploy/checks test -count=1 ./...
+
+machine: deb
+	deploy/checks/machine.sh dist/*.deb
 
 # The database is a module; the program reads its folder of entries.
 VULNDB ?= latest

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Prints Debian's copyright file of the program: its own licence, then those of the modules that are linked into it, as they lie
-# in Go's cache of modules, and of what the dashboard has of others.
+# in Go's cache of modules, and of what the dashboard has of others. The Apache License is not repeated, since Debian has it.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -15,6 +15,11 @@ License: Apache-2.0
  /usr/share/common-licenses/Apache-2.0.
 OWN
 
+# terms prints the terms of the Apache License in a file as one line, without what stands before and behind them.
+terms() { tr -s '[:space:]' ' ' <"$1" | grep -oE 'Apache License Version 2\.0, January 2004.*any such warranty or additional liability\.' || true; }
+apache=$(terms LICENSE)
+[ -n "$apache" ]
+
 missing=
 while read -r path version directory; do
   found=$(find "$directory" -maxdepth 1 -type f \( -iname 'licen[cs]e*' -o -iname 'copying*' -o -iname 'notice*' \) | LC_ALL=C sort)
@@ -22,8 +27,14 @@ while read -r path version directory; do
   printf '\nFiles: %s@%s\nCopyright: see the text\nLicense: as-in-%s\n' "$path" "$version" "${path//\//-}"
   while read -r file; do
     printf ' %s:\n .\n' "$(basename "$file")"
+    text=$(tr -d '\r' <"$file")
+    # Of files with the licences of several, too, only these terms.
+    if [ "$(terms "$file")" = "$apache" ]; then
+      text=$(sed -E '/^[[:space:]]*Apache License$/,/any such warranty or additional liability\.$/c\
+The Apache License version 2.0, as in /usr/share/common-licenses/Apache-2.0.' <<<"$text")
+    fi
     # A paragraph's lines begin with a space, and an empty one has a dot.
-    tr -d '\r' <"$file" | sed -E 's/[[:space:]]+$//; s/^$/./; s/^/ /'
+    sed -E 's/[[:space:]]+$//; s/^$/./; s/^/ /' <<<"$text"
   done <<<"$found"
 done < <({
   go list -deps -f '{{with .Module}}{{if not .Main}}{{.Path}} {{.Version}} {{.Dir}}{{end}}{{end}}' ./cmd/tmpproxy

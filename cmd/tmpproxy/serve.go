@@ -54,6 +54,9 @@ running are named in the log and wait for the next start.`,
 		if err := keepPrivate(); err != nil {
 			return err
 		}
+		// A crash ends by SIGABRT and not, as is Go's way, with 2, by which service managers know faults in the settings and start nothing
+		// again.
+		debug.SetTraceback("crash")
 		log := newLogger(command.ErrOrStderr(), c.Log.Format, level)
 		defer log.Sync() // standard error needs none, a file does
 		if os.Getenv("GOGC") == "" {

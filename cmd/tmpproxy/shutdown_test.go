@@ -1,12 +1,15 @@
 package main
 
 import (
+	"errors"
 	"net"
 	"net/http"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 )
 
 // TestServeDelay admits clients, and says that it is not ready, between a signal and the end of shutdown.delay.
@@ -151,5 +154,28 @@ func TestQuitLocal(t *testing.T) {
 	}
 	if code := s.exit(); code != 0 {
 		t.Errorf("exit code %d", code)
+	}
+}
+
+// TestServeCrash has a watchdog's SIGABRT end the process as every crash does: with the stacks, and by a signal, for an exit code of 2 would
+// tell the service manager not to start it again.
+func TestServeCrash(t *testing.T) {
+	s := serve(t, nil, "--backend.address="+startBackend(t).address())
+	s.signal(syscall.SIGABRT)
+	timeout := time.AfterFunc(patience, func() { s.process.Process.Kill() })
+	defer timeout.Stop()
+	stacks := 0
+	for line := range s.lines {
+		if strings.HasPrefix(line["message"].(string), "not JSON: goroutine ") {
+			stacks++
+		}
+	}
+	s.ended = true
+	var exit *exec.ExitError
+	if err := s.process.Wait(); !errors.As(err, &exit) || exit.Sys().(syscall.WaitStatus).Signal() != syscall.SIGABRT {
+		t.Errorf("ended with %v", err)
+	}
+	if stacks < 5 {
+		t.Errorf("%d stacks were written", stacks)
 	}
 }

@@ -104,6 +104,8 @@ func TestPackage(t *testing.T) {
 		"/usr/share/zsh/vendor-completions/_tmpproxy":        0o644,
 		"/usr/share/fish/vendor_completions.d/tmpproxy.fish": 0o644,
 		"/usr/share/doc/tmpproxy/copyright":                  0o644,
+		"/usr/share/doc/tmpproxy/changelog.gz":               0o644,
+		"/usr/share/lintian/overrides/tmpproxy":              0o644,
 		"/usr/share/doc/tmpproxy/README.md":                  0o644,
 		"/usr/share/doc/tmpproxy/SECURITY.md":                0o644,
 		"/usr/share/doc/tmpproxy/config.yaml":                0o644,

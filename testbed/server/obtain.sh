@@ -3,7 +3,7 @@
 # of Prometheus' rules and of systemd's units, without touching the system: Debian's packages and all their libraries are downloaded and unpacked
 # into a folder of their own and run through the loader that lies there.
 #
-#   obtain.sh mysql|mysql-testsuite|mariadb|mariadb-11.8|mariadb-10.5|galera|haproxy|mysqlrouter|drivers|chromium|prometheus|systemd [DIR]
+#   obtain.sh mysql|mysql-testsuite|mariadb|mariadb-11.8|mariadb-10.5|galera|haproxy|mysqlrouter|drivers|chromium|prometheus|systemd|machine [DIR]
 #
 # DIR (default $TMPPROXY_SERVERS_DIR, else ${XDG_CACHE_HOME:-$HOME/.cache}/tmpproxy/servers) holds one folder per server.
 # That folder's path is the only line on standard output; progress goes to standard error. In it:
@@ -16,6 +16,7 @@
 #   bin/mysqlrouter, plugins                         (mysqlrouter; its plugin_folder is plugins)
 #   bin/promtool                                     (prometheus)
 #   bin/systemd-analyze, bin/systemd-socket-activate (systemd; the former knows the units of the package, not those of the system)
+#   bin/mmdebstrap, bin/systemd-nspawn               (machine: makes a Debian in a folder, with the system's perl and apt, and boots it)
 #   bin/initialize DATADIR                           makes a data directory whose root has no password (servers)
 #   VERSION                                          the program's own --version line
 # drivers and chromium have none of these but VERSION, which lists packages and their versions, one a line: their programs lie where
@@ -42,6 +43,8 @@ mysqlrouter) suite=sid packages=mysql-router alone= ;;
 # Its checker needs no other package but the C library.
 prometheus) suite=bookworm packages=libc6 alone=prometheus ;;
 systemd) suite=bookworm packages=systemd alone= ;;
+# The former needs no other package but perl and apt.
+machine) suite=bookworm packages=systemd-container alone=mmdebstrap ;;
 drivers)
   suite=bookworm alone=
   packages="php-cli php-mysql python3 python3-mysqldb python3-pymysql python3-pyodbc odbc-mariadb perl libdbd-mysql-perl"
@@ -49,7 +52,7 @@ drivers)
   packages="$packages mariadb-client sysbench"
   ;;
 chromium) suite=bookworm packages="chromium-headless-shell fonts-dejavu-core" alone= ;;
-*) fail "usage: obtain.sh mysql|mysql-testsuite|mariadb|mariadb-11.8|mariadb-10.5|galera|haproxy|mysqlrouter|drivers|chromium|prometheus|systemd [DIR]" ;;
+*) fail "usage: obtain.sh mysql|mysql-testsuite|mariadb|mariadb-11.8|mariadb-10.5|galera|haproxy|mysqlrouter|drivers|chromium|prometheus|systemd|machine [DIR]" ;;
 esac
 servers=${2:-${TMPPROXY_SERVERS_DIR:-${XDG_CACHE_HOME:-${HOME:?HOME is not set}/.cache}/tmpproxy/servers}}
 for program in apt-get apt-config dpkg flock; do
@@ -210,6 +213,11 @@ systemd)
   wrapper systemd-analyze usr/bin/systemd-analyze "export SYSTEMD_UNIT_PATH=\$root/lib/systemd/system:\$root/usr/lib/systemd/system" ""
   wrapper systemd-socket-activate usr/bin/systemd-socket-activate "" ""
   program=systemd-analyze
+  ;;
+machine)
+  wrapper systemd-nspawn usr/bin/systemd-nspawn "" ""
+  ln -s ../usr/bin/mmdebstrap "$work/root/bin/mmdebstrap"
+  program=systemd-nspawn
   ;;
 mysqlrouter)
   wrapper mysqlrouter usr/bin/mysqlrouter "" ""
