@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"text/tabwriter"
 	"time"
 
@@ -26,7 +27,8 @@ func newCheck() *cobra.Command {
 		Short: "Validate the settings, look at the server, and say what would be done",
 		Long: `check validates the settings, connects to the server and prints what it is, which protocol capabilities are carried and
 which are cleared, and what would be done with temporary tables. With a monitor account (backend.monitor.user) it also says
-what in the server's settings, routines and triggers stands in the way. It changes nothing.
+what in the server's settings, routines and triggers stands in the way. It changes nothing. Of several servers each is asked; it
+fails if one of them does not answer, and says in what they differ.
 
 With --compare it also runs a list of statements, as applications with temporary tables send them, directly and through a proxy of
 its own with each strategy, compares everything that a client can see, and prints what differs and which of it is on the list of
@@ -59,26 +61,26 @@ func check(ctx context.Context, c *config.Config, out io.Writer) error {
 		return err
 	}
 	fmt.Fprintln(out, "the settings are valid")
-	var f findings
-	if f.greeting, err = m.Greeting(ctx); err != nil {
-		return fmt.Errorf("backend: %w", err)
+	servers := make([]findings, len(c.Backend.Addresses))
+	var looking sync.WaitGroup
+	for i, address := range c.Backend.Addresses {
+		looking.Go(func() {
+			of := *m
+			of.Address = address
+			servers[i] = look(ctx, &of)
+		})
 	}
-	var accountErr error
-	if m.User != "" {
-		if f.variables, accountErr = m.Variables(ctx, variables...); accountErr == nil {
-			f.bodies, f.bodiesErr = m.Bodies(ctx)
-		}
-	}
-	if err := report(out, c, &f); err != nil {
+	looking.Wait()
+	if err := report(out, c, servers); err != nil {
 		return err
 	}
-	if accountErr != nil {
-		return accountErr
+	var faults []error
+	for i := range servers {
+		if err := servers[i].fault(c); err != nil {
+			faults = append(faults, fmt.Errorf("backend %s: %w", servers[i].address, err))
+		}
 	}
-	if f.bodiesErr != nil && c.Rewrite.Routines != "visible" {
-		return f.bodiesErr
-	}
-	return checkIdentity(c, os.Geteuid(), owner)
+	return errors.Join(append(faults, checkIdentity(c, os.Geteuid(), owner))...)
 }
 
 // monitorTimeout bounds one question of the monitor account.
@@ -99,12 +101,34 @@ func newMonitor(c *config.Config) (*proxy.Monitor, error) {
 		Timeout: max(monitorTimeout, c.Backend.ConnectTimeout), TLS: backendModes[c.Backend.TLS.Mode], Client: own.dialling}, nil
 }
 
-// findings are what was learnt of the server.
+// findings are what was learnt of a server.
 type findings struct {
-	greeting  wire.Greeting
-	variables map[string]string // nil without an account
-	bodies    []proxy.Body
-	bodiesErr error // why bodies is not all
+	address    string
+	err        error // why there is no greeting, nor anything else
+	greeting   wire.Greeting
+	accountErr error             // why there are no variables although there is an account
+	variables  map[string]string // nil without an account
+	bodies     []proxy.Body
+	bodiesErr  error // why bodies is not all
+}
+
+func look(ctx context.Context, m *proxy.Monitor) findings {
+	f := findings{address: m.Address}
+	if f.greeting, f.err = m.Greeting(ctx); f.err != nil || m.User == "" {
+		return f
+	}
+	if f.variables, f.accountErr = m.Variables(ctx, variables...); f.accountErr == nil {
+		f.bodies, f.bodiesErr = m.Bodies(ctx)
+	}
+	return f
+}
+
+// fault is what keeps the proxy from using the server as the settings say; nil for nothing.
+func (f *findings) fault(c *config.Config) error {
+	if err := cmp.Or(f.err, f.accountErr); err != nil || c.Rewrite.Routines == "visible" {
+		return err
+	}
+	return f.bodiesErr
 }
 
 // variables are the server's settings that matter to what the proxy does.
@@ -114,7 +138,8 @@ var variables = []string{
 	"session_track_state_change", "session_track_transaction_info", "connect_timeout",
 }
 
-func report(out io.Writer, c *config.Config, f *findings) error {
+// report tells of every server what it is, and of what is done there by the first that answers.
+func report(out io.Writer, c *config.Config, servers []findings) error {
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	line := func(name string, values ...string) {
 		for i, v := range values {
@@ -125,7 +150,18 @@ func report(out io.Writer, c *config.Config, f *findings) error {
 		}
 	}
 	line("listen", strings.Join(c.Listen.Addresses, ", "))
-	line("backend", c.Backend.Addresses[0]+": "+describeServer(&f.greeting))
+	var lines []string
+	var f *findings
+	for i := range servers {
+		lines = append(lines, servers[i].address+": "+servers[i].describe())
+		if f == nil && servers[i].err == nil {
+			f = &servers[i]
+		}
+	}
+	line("backend", lines...)
+	if f == nil {
+		return w.Flush()
+	}
 	line("carried", capabilities(f.greeting.Capabilities&wire.Carried)...)
 	line("cleared", capabilities(f.greeting.Capabilities&^wire.Carried)...)
 	line("strategy", plan(c, f.greeting.MariaDB)...)
@@ -140,23 +176,32 @@ func report(out io.Writer, c *config.Config, f *findings) error {
 		}
 		line("routines", describeBodies(f)...)
 	}
-	line("notes", cmp.Or(strings.Join(notes(c, f), "\n\t"), "none"))
+	line("notes", cmp.Or(strings.Join(allNotes(c, servers), "\n\t"), "none"))
 	for _, warning := range c.Warnings() {
 		line("warning", warning)
 	}
 	return w.Flush()
 }
 
-func describeServer(g *wire.Greeting) string {
-	flavour := "MySQL"
-	if g.MariaDB {
-		flavour = "MariaDB"
+func (f *findings) describe() string {
+	if f.err != nil {
+		return f.err.Error()
 	}
-	text := fmt.Sprintf("%s, version %s", flavour, g.Version)
-	if g.Plugin != "" {
-		text += ", logins by " + g.Plugin
+	text := fmt.Sprintf("%s, version %s", flavour(&f.greeting), f.greeting.Version)
+	if f.greeting.Plugin != "" {
+		text += ", logins by " + f.greeting.Plugin
+	}
+	if f.accountErr != nil {
+		text += "; the monitor account: " + f.accountErr.Error()
 	}
 	return text
+}
+
+func flavour(g *wire.Greeting) string {
+	if g.MariaDB {
+		return "MariaDB"
+	}
+	return "MySQL"
 }
 
 // capabilities returns their names, some to a line.
@@ -229,6 +274,38 @@ func describeBodies(f *findings) []string {
 
 func own(bodies []proxy.Body) []proxy.Body {
 	return slices.DeleteFunc(slices.Clone(bodies), proxy.Body.System)
+}
+
+// allNotes says what is to be noted of all servers, then of some, by address: also in what they differ from the first that answers.
+func allNotes(c *config.Config, servers []findings) []string {
+	answer := slices.DeleteFunc(slices.Clone(servers), func(f findings) bool { return f.err != nil })
+	of := make([][]string, len(answer))
+	for i := range answer {
+		of[i] = notes(c, &answer[i])
+	}
+	list := slices.DeleteFunc(slices.Clone(of[0]), func(note string) bool {
+		return slices.ContainsFunc(of, func(others []string) bool { return !slices.Contains(others, note) })
+	})
+	common := slices.Clone(list)
+	for i := range answer {
+		f, first := &answer[i], &answer[0]
+		note := func(text string) { list = append(list, f.address+": "+text) }
+		if f.greeting.MariaDB != first.greeting.MariaDB {
+			note(fmt.Sprintf("is %s, %s is %s: what is learnt of one is taken to be true of all", flavour(&f.greeting), first.address, flavour(&first.greeting)))
+		}
+		for _, name := range variables {
+			here, known := f.variables[name]
+			if there, both := first.variables[name]; known && both && here != there {
+				note(fmt.Sprintf("%s is %s, not %s as on %s", name, cmp.Or(here, "(empty)"), cmp.Or(there, "(empty)"), first.address))
+			}
+		}
+		for _, text := range of[i] {
+			if !slices.Contains(common, text) {
+				note(text)
+			}
+		}
+	}
+	return list
 }
 
 // notes says what in the server's settings stands in the way of the plan, or changes what it comes to.

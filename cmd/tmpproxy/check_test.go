@@ -67,13 +67,57 @@ warning                 admin.address :9104 can be reached from other machines a
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			var out bytes.Buffer
-			if err := report(&out, configured(t, test.args...), &test.f); err != nil {
+			c := configured(t, test.args...)
+			test.f.address = c.Backend.Addresses[0]
+			if err := report(&out, c, []findings{test.f}); err != nil {
 				t.Fatal(err)
 			}
 			if got := out.String(); got != test.want[1:] {
 				t.Errorf("got\n%s\nwant%s", got, test.want)
 			}
 		})
+	}
+}
+
+// TestReportSeveral has three servers: the first does not answer, the third is not as the second.
+func TestReportSeveral(t *testing.T) {
+	third := findings{address: "c:3306", greeting: mariadb1011, variables: maps.Clone(usual)}
+	third.variables["sql_mode"], third.variables["init_connect"] = "", "SET x = 1"
+	second := findings{address: "b:3306", greeting: mysql97, variables: maps.Clone(usual)}
+	for _, f := range []*findings{&second, &third} {
+		f.variables["sql_require_primary_key"] = "ON"
+	}
+	var out bytes.Buffer
+	c := configured(t, "--backend.address=a:3306,b:3306,c:3306", "--backend.monitor.user=watch", "--rewrite.routines=scan")
+	servers := []findings{{address: "a:3306", err: errors.New("connection refused")}, second, third}
+	if err := report(&out, c, servers); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{`
+backend                             a:3306: connection refused
+                                    b:3306: MySQL, version 9.7.4, logins by caching_sha2_password
+                                    c:3306: MariaDB, version 5.5.5-10.11.19-MariaDB, logins by mysql_native_password
+`, `
+sql_mode                            STRICT_TRANS_TABLES
+`, `
+notes                               sql_require_primary_key is ON: a CREATE without a primary key fails, with the proxy as without
+                                    c:3306: is MariaDB, b:3306 is MySQL: what is learnt of one is taken to be true of all
+                                    c:3306: sql_mode is (empty), not STRICT_TRANS_TABLES as on b:3306
+                                    c:3306: init_connect is SET x = 1, not (empty) as on b:3306
+                                    c:3306: init_connect is set: what it changes in a session is not seen by the proxy
+`} {
+		if !strings.Contains(out.String(), want) {
+			t.Errorf("lacks%s\nin\n%s", want, &out)
+		}
+	}
+	servers[2].accountErr, servers[1].bodiesErr = errors.New("access denied"), errors.New("no rights")
+	for i, want := range []string{"connection refused", "no rights", "access denied"} {
+		if err := servers[i].fault(c); err == nil || err.Error() != want {
+			t.Errorf("fault of %s: %v", servers[i].address, err)
+		}
+	}
+	if got := servers[2].describe(); !strings.HasSuffix(got, "; the monitor account: access denied") {
+		t.Error(got)
 	}
 }
 
@@ -171,5 +215,29 @@ func TestCheckProcess(t *testing.T) {
 		if !strings.Contains(string(out), want) {
 			t.Errorf("lacks %q:\n%s", want, out)
 		}
+	}
+}
+
+// TestCheckProcessSeveral asks three servers, of which one is not there, and then none is.
+func TestCheckProcessSeveral(t *testing.T) {
+	here, gone, there := startBackend(t).address(), startBackend(t), startBackend(t).address()
+	gone.listener.Close()
+	code, out, stderr := told(t, "check", "--backend.address="+strings.Join([]string{here, gone.address(), there}, ","))
+	if code != 1 {
+		t.Errorf("exit code %d", code)
+	}
+	for _, address := range []string{here, there} {
+		if !strings.Contains(out, " "+address+": MySQL, version 9.7.4") {
+			t.Errorf("nothing of %s:\n%s", address, out)
+		}
+	}
+	if !strings.Contains(out, " "+gone.address()+": ") || !strings.Contains(out, "strategy  innodb") {
+		t.Errorf("output:\n%s", out)
+	}
+	if !strings.Contains(stderr, "backend "+gone.address()) || strings.Contains(stderr, here) || strings.Contains(stderr, there) {
+		t.Errorf("error: %s", stderr)
+	}
+	if code, out, stderr = told(t, "check", "--backend.address="+gone.address()); code != 1 || !strings.Contains(stderr, "refused") {
+		t.Errorf("none is there: %d\n%s\n%s", code, out, stderr)
 	}
 }
