@@ -17,6 +17,7 @@ type Config struct {
 		ProxyNetworks []string // networks such as 10.0.0.0/8, or unix
 		TLS           struct {
 			Mode string // off, optional, required or passthrough
+			Dir  string // where the proxy's own certificate is kept; "" for nowhere
 			Certificates
 		}
 	}

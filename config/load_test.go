@@ -113,7 +113,7 @@ func TestEverySource(t *testing.T) {
 		"log.level": "warn", "log.format": "console", "shutdown.grace": "0s",
 		"shutdown.delay": "3s", "shutdown.quitquitquit": "true", "shutdown.exit_zero": "true", "slow_log.file": "/var/log/slow", "slow_log.threshold": "2ms", "slow_log.text": "full",
 		"tracing.endpoint": "http://collector:4318/v1/traces", "tracing.threshold": "2s", "tracing.share": "5", "shutdown.finish": "2s", "listen.reuseport": "true", "reload.watch": "0s",
-		"listen.tls.mode": "optional", "listen.tls.cert_file": certificate, "listen.tls.key_file": key, "listen.tls.ca_file": certificate,
+		"listen.tls.mode": "optional", "listen.tls.cert_file": certificate, "listen.tls.key_file": key, "listen.tls.ca_file": certificate, "listen.tls.dir": "/var/lib/tmpproxy",
 		"backend.tls.mode": "verify-ca", "backend.tls.cert_file": certificate, "backend.tls.key_file": key, "backend.tls.ca_file": certificate,
 		"backend.tls.server_name": "db", "backend.rsa_key_file": key,
 	}

@@ -394,8 +394,11 @@ func TestTLSCommandLineClients(t *testing.T) {
 		executeDirectly(t, s, "CREATE USER auth_client IDENTIFIED BY 'secret'")
 		both := startProxy(t, s.Address, combination{true, true}.settings(t, a, "loop")...)
 		selfMade := startProxy(t, s.Address, "TMPPROXY_LISTEN_TLS_MODE=optional")
+		dir := t.TempDir()
+		kept := startProxy(t, s.Address, "TMPPROXY_LISTEN_TLS_MODE=optional", "TMPPROXY_LISTEN_TLS_DIR="+dir)
+		restarted := startProxy(t, s.Address, "TMPPROXY_LISTEN_TLS_MODE=optional", "TMPPROXY_LISTEN_TLS_DIR="+dir)
 		passing := startProxy(t, s.Address, "TMPPROXY_LISTEN_TLS_MODE=passthrough")
-		ca := "--ssl-ca=" + a.file
+		ca, pinned := "--ssl-ca="+a.file, "--ssl-ca="+filepath.Join(dir, "server-cert.pem")
 		for _, test := range []struct {
 			name    string
 			proxy   *process.Process
@@ -410,6 +413,10 @@ func TestTLSCommandLineClients(t *testing.T) {
 			{"mysql", both, server.MySQL, []string{"--ssl-mode=DISABLED", "--get-server-public-key"}, "ERROR 3159"},
 			{"mysql", selfMade, server.MySQL, nil, ""},
 			{"mysql", selfMade, server.MySQL, []string{"--ssl-mode=VERIFY_CA", ca}, "certificate verify failed"},
+			{"mysql", kept, server.MySQL, []string{"--ssl-mode=VERIFY_CA", pinned}, ""},
+			{"mysql", restarted, server.MySQL, []string{"--ssl-mode=VERIFY_IDENTITY", pinned}, ""},
+			{"mysql", selfMade, server.MySQL, []string{"--ssl-mode=VERIFY_CA", pinned}, "certificate verify failed"},
+			{"mariadb", restarted, server.MariaDB118, []string{pinned}, ""},
 			{"mysql", passing, server.MySQL, []string{"--ssl-mode=VERIFY_CA", ca}, ""},
 			{"mysql", passing, server.MySQL, []string{"--ssl-mode=DISABLED", "--get-server-public-key"}, ""},
 			{"mariadb", both, server.MariaDB118, []string{ca}, ""},

@@ -92,11 +92,11 @@ func newMonitor(c *config.Config) (*proxy.Monitor, error) {
 		return nil, err
 	}
 	own := new(secrets)
-	enforce, err := own.load(c)
+	client, err := c.ClientTLS()
 	if err != nil {
 		return nil, err
 	}
-	enforce()
+	own.client.Store(client)
 	return &proxy.Monitor{Address: c.Backend.Addresses[0], User: c.Backend.Monitor.User, Password: password, Proxied: c.Backend.ProxyProtocol == "v2",
 		Timeout: max(monitorTimeout, c.Backend.ConnectTimeout), TLS: backendModes[c.Backend.TLS.Mode], Client: own.dialling}, nil
 }

@@ -133,7 +133,7 @@ func newService(c *config.Config, log *zap.Logger, level zap.AtomicLevel, inheri
 	if _, err := trialOf(c); err != nil {
 		return nil, err
 	}
-	secrets := new(secrets)
+	secrets := &secrets{log: log}
 	enforce, err := secrets.load(c)
 	if err != nil {
 		return nil, err

@@ -1,20 +1,13 @@
 package main
 
 import (
-	"crypto"
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
-	"crypto/rsa"
 	"crypto/tls"
-	"crypto/x509"
-	"crypto/x509/pkix"
 	"fmt"
-	"math/big"
 	"net"
-	"sync"
 	"sync/atomic"
 	"time"
+
+	"go.uber.org/zap"
 
 	"tmpproxy/config"
 	"tmpproxy/proxy"
@@ -29,6 +22,7 @@ var (
 
 // secrets are the certificates and keys in force. Its methods but for load are safe for concurrent use.
 type secrets struct {
+	log            *zap.Logger
 	selfMade       *selfMade // nil until it was needed
 	server, client atomic.Pointer[tls.Config]
 }
@@ -43,15 +37,18 @@ func (s *secrets) load(c *config.Config) (enforce func(), err error) {
 	if err != nil {
 		return nil, err
 	}
+	own := s.selfMade
 	if server != nil && len(server.Certificates) == 0 {
-		if s.selfMade == nil {
-			if s.selfMade, err = newSelfMade(); err != nil {
-				return nil, err
-			}
+		if own == nil || own.dir != c.Listen.TLS.Dir {
+			own = newSelfMade(c.Listen.TLS.Dir, s.log, time.Now)
 		}
-		server.GetCertificate = s.selfMade.choose
+		if err := own.begin(); err != nil {
+			return nil, err
+		}
+		server.GetCertificate = own.choose
 	}
 	return func() {
+		s.selfMade = own
 		s.server.Store(server)
 		s.client.Store(client)
 	}, nil
@@ -81,54 +78,4 @@ func (s *secrets) dialling(backend string) *tls.Config {
 		config.ServerName = "localhost" // a unix socket
 	}
 	return config
-}
-
-// selfMade are certificates as servers make them that are given none: they serve encryption, and nobody vouches for them.
-type selfMade struct {
-	elliptic *tls.Certificate                 // cheap to make and to use
-	rsa      func() (*tls.Certificate, error) // made for the first client that was told to use ciphers with RSA, as servers make such certificates
-}
-
-func newSelfMade() (*selfMade, error) {
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		return nil, fmt.Errorf("make a certificate: %w", err)
-	}
-	certificate, err := selfSigned(key)
-	if err != nil {
-		return nil, err
-	}
-	return &selfMade{certificate, sync.OnceValues(func() (*tls.Certificate, error) {
-		key, err := rsa.GenerateKey(rand.Reader, 2048)
-		if err != nil {
-			return nil, fmt.Errorf("make a certificate: %w", err)
-		}
-		return selfSigned(key)
-	})}, nil
-}
-
-// choose returns the one for a client.
-func (m *selfMade) choose(hello *tls.ClientHelloInfo) (*tls.Certificate, error) {
-	if hello.SupportsCertificate(m.elliptic) == nil {
-		return m.elliptic, nil
-	}
-	return m.rsa()
-}
-
-func selfSigned(key crypto.Signer) (*tls.Certificate, error) {
-	serial, err := rand.Int(rand.Reader, new(big.Int).Lsh(big.NewInt(1), 120))
-	if err != nil {
-		return nil, fmt.Errorf("make a certificate: %w", err)
-	}
-	now := time.Now()
-	template := &x509.Certificate{
-		SerialNumber: serial, Subject: pkix.Name{CommonName: "tmpproxy (made at its start)"}, DNSNames: []string{"localhost"},
-		NotBefore: now.Add(-time.Hour), NotAfter: now.AddDate(10, 0, 0),
-		KeyUsage: x509.KeyUsageDigitalSignature | x509.KeyUsageKeyEncipherment, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
-	}
-	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
-	if err != nil {
-		return nil, fmt.Errorf("make a certificate: %w", err)
-	}
-	return &tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}, nil
 }

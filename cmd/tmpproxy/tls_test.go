@@ -6,13 +6,15 @@ import (
 	"net"
 	"testing"
 	"time"
+
+	"go.uber.org/zap"
 )
 
 // TestSelfSigned has clients that were told to use this or that kind of cipher served by the certificates that the proxy makes itself.
 func TestSelfSigned(t *testing.T) {
 	now := time.Now()
-	made, err := newSelfMade()
-	if err != nil {
+	made := newSelfMade("", zap.NewNop(), time.Now)
+	if err := made.begin(); err != nil {
 		t.Fatal(err)
 	}
 	for _, c := range []struct {
