@@ -72,7 +72,7 @@ func TestExitCodes(t *testing.T) {
 		{"unknown workload", []string{"bench", "--quick", "--workloads=sleep"}, nil, 2, "", []string{`"sleep" is none of cycles, `}},
 		{"no such server to measure", []string{"bench", "--dsn=root@tcp(127.0.0.1:1)/", "--peers="}, nil, 1, "", []string{"dial tcp 127.0.0.1:1"}},
 		{"no place for the report", []string{"bench", "--json=none/report.json"}, nil, 1, "", []string{"none/report.json"}},
-		{"no backend to check", []string{"check", "--backend.address=127.0.0.1:1"}, nil, 1, "the settings are valid", []string{"backend: dial tcp 127.0.0.1:1"}},
+		{"no backend to check", []string{"check", "--backend.address=127.0.0.1:1"}, nil, 1, "the settings are valid", []string{"backend 127.0.0.1:1: dial tcp 127.0.0.1:1"}},
 		{"address that is not ours", []string{"serve", "--listen.addresses=192.0.2.1:3307", "--admin.address=none"}, nil, 1, "", []string{"192.0.2.1:3307"}},
 		{"admin address that is not ours", []string{"serve", "--listen.addresses=127.0.0.1:0", "--admin.address=192.0.2.1:9104"}, nil, 1, "", []string{"admin: listen tcp 192.0.2.1:9104"}},
 	} {
