@@ -109,9 +109,10 @@ type Config struct {
 		Text      string // digest or full
 	}
 	Tracing struct {
-		Endpoint  string // "" when there is none
-		Threshold time.Duration
-		Share     int // percent of the statements that are faster
+		Endpoint    string // "" when there is none
+		HeadersFile string // "" for none of them
+		Threshold   time.Duration
+		Share       int // percent of the statements that are faster
 	}
 	Shutdown struct {
 		Delay        time.Duration

@@ -96,6 +96,10 @@ func TestEverySource(t *testing.T) {
 	if err := os.WriteFile(token, []byte("0123456789abcdef\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
+	headers := filepath.Join(t.TempDir(), "headers")
+	if err := os.WriteFile(headers, []byte("X-Api-Key: secret\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
 	certificate, key := pair(t)
 	other := map[string]string{
 		"listen.addresses": "127.0.0.1:3317,/run/tmpproxy.sock", "backend.address": "/run/mysqld/mysqld.sock", "backend.connect_timeout": "1500ms",
@@ -112,7 +116,7 @@ func TestEverySource(t *testing.T) {
 		"trial.dir": "/var/lib/tmpproxy", "trial.name": "autumn", "trial.arms": "native,fast=innodb/auto*2", "trial.assignment": "user", "trial.guardrail": "0.5",
 		"log.level": "warn", "log.format": "console", "shutdown.grace": "0s",
 		"shutdown.delay": "3s", "shutdown.quitquitquit": "true", "shutdown.exit_zero": "true", "slow_log.file": "/var/log/slow", "slow_log.threshold": "2ms", "slow_log.text": "full",
-		"tracing.endpoint": "http://collector:4318/v1/traces", "tracing.threshold": "2s", "tracing.share": "5", "shutdown.finish": "2s", "listen.reuseport": "true", "reload.watch": "0s",
+		"tracing.endpoint": "http://collector:4318/v1/traces", "tracing.headers_file": headers, "tracing.threshold": "2s", "tracing.share": "5", "shutdown.finish": "2s", "listen.reuseport": "true", "reload.watch": "0s",
 		"listen.tls.mode": "optional", "listen.tls.cert_file": certificate, "listen.tls.key_file": key, "listen.tls.ca_file": certificate, "listen.tls.dir": "/var/lib/tmpproxy",
 		"backend.tls.mode": "verify-ca", "backend.tls.cert_file": certificate, "backend.tls.key_file": key, "backend.tls.ca_file": certificate,
 		"backend.tls.server_name": "db", "backend.rsa_key_file": key,

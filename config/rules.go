@@ -91,6 +91,12 @@ var rules = []rule{
 		}
 		return ""
 	}},
+	{[]string{"tracing.headers_file"}, func(c *Config) string {
+		if _, err := c.TracingHeaders(); err != nil {
+			return err.Error()
+		}
+		return ""
+	}},
 	{[]string{"rewrite.routines", "backend.monitor.user"}, func(c *Config) string {
 		if c.Rewrite.Routines != "visible" && c.Backend.Monitor.User == "" {
 			return fmt.Sprintf("%s needs the monitor account, and there is none", c.Rewrite.Routines)
@@ -148,5 +154,5 @@ func (c *Config) Warnings() []string {
 			}
 		}
 	}
-	return append(warnings, c.tlsWarnings()...)
+	return append(append(warnings, c.tlsWarnings()...), c.tracingWarnings()...)
 }

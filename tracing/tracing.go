@@ -11,6 +11,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"math/rand/v2"
 	"net/http"
 	"regexp"
@@ -30,8 +31,9 @@ import (
 
 // Options say where spans go and what is told with all of them.
 type Options struct {
-	Endpoint string // http://collector:4318/v1/traces
-	Version  string // of the program
+	Endpoint string      // http://collector:4318/v1/traces
+	Headers  http.Header // of every request, beside the content's type; secrets
+	Version  string      // of the program
 	Counts   *Counts
 	// Failed is told of the first of several batches in a row that the collector has not got.
 	Failed func(error)
@@ -69,7 +71,12 @@ type Tracer struct {
 func Start(o Options) *Tracer { return start(o, sendEvery) }
 
 func start(o Options, every time.Duration) *Tracer {
-	t := &Tracer{options: o, every: every, client: http.Client{Transport: &http.Transport{Proxy: http.ProxyFromEnvironment, MaxIdleConns: 1}},
+	t := &Tracer{options: o, every: every,
+		client: http.Client{
+			Transport: &http.Transport{Proxy: http.ProxyFromEnvironment, MaxIdleConns: 1},
+			// Whoever is named by a redirection is not given the headers.
+			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+		},
 		queue: telemetry.NewQueue(maxWaiting, maxWaitingBytes), quit: make(chan struct{}), done: make(chan struct{})}
 	go t.run()
 	return t
@@ -160,6 +167,7 @@ func (t *Tracer) post(batch []*trace.Span, limit time.Duration) error {
 	if err != nil {
 		return fmt.Errorf("spans: %w", err)
 	}
+	maps.Copy(request.Header, t.options.Headers)
 	request.Header.Set("Content-Type", "application/x-protobuf")
 	response, err := t.client.Do(request)
 	if err != nil {

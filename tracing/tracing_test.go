@@ -87,6 +87,7 @@ type receiver struct {
 	status int
 	spans  []*collector.Span
 	bodies string
+	header http.Header // of the last request
 }
 
 func startReceiver(t *testing.T, status int) *receiver {
@@ -105,6 +106,7 @@ func startReceiver(t *testing.T, status int) *receiver {
 		r.mu.Lock()
 		defer r.mu.Unlock()
 		r.bodies += string(body)
+		r.header = request.Header
 		for _, resource := range data.ResourceSpans {
 			if got := resource.Resource.Attributes[0].Value.GetStringValue(); got != "tmpproxy" {
 				t.Errorf("of service %q", got)
@@ -133,6 +135,34 @@ func TestSend(t *testing.T) {
 	}
 	if strings.Contains(r.bodies, "s3cr3t-value") {
 		t.Error("a value is sent")
+	}
+}
+
+// TestSendHeaders has a collector that wants to know who sends, and one that sends on to somebody else.
+func TestSendHeaders(t *testing.T) {
+	r := startReceiver(t, http.StatusOK)
+	elsewhere := httptest.NewServer(http.RedirectHandler(r.URL+"/v1/traces", http.StatusTemporaryRedirect))
+	defer elsewhere.Close()
+	for _, test := range []struct {
+		endpoint, failure string
+		sent              uint64
+	}{{r.URL + "/v1/traces", "", 1}, {elsewhere.URL, "the collector answers 307", 0}} {
+		r.header = nil
+		counts, failure := new(Counts), ""
+		tracer := start(Options{Endpoint: test.endpoint, Counts: counts, Failed: func(err error) { failure = err.Error() },
+			Headers: http.Header{"Authorization": {"Bearer s3cr3t"}, "X-Scope-Orgid": {"a", "b"}}}, time.Hour)
+		tracer.Add(telemetry.Statement{Text: []byte("SELECT 1")})
+		tracer.Close()
+		if counts.Sent.Load() != test.sent || !strings.Contains(failure, test.failure) || (failure == "") != (test.failure == "") || strings.Contains(failure, "s3cr3t") {
+			t.Errorf("%d sent, told %q", counts.Sent.Load(), failure)
+		}
+		if test.sent == 0 {
+			if r.header != nil {
+				t.Errorf("somebody else has got %v", r.header)
+			}
+		} else if got := r.header; got.Get("Authorization") != "Bearer s3cr3t" || strings.Join(got["X-Scope-Orgid"], ",") != "a,b" {
+			t.Errorf("headers %v", got)
+		}
 	}
 }
 

@@ -44,12 +44,15 @@ func TestServeKeepsSecrets(t *testing.T) {
 		scramble = "scrambled-0123456789" // what a login sends in place of a password
 		value    = "value-0123456789abcdef"
 		wrong    = "wrong-token-0123456789"
+		header   = "header-0123456789abcdef"
 	)
 	dir := t.TempDir()
 	file, tokens, passwords := filepath.Join(dir, "proxy.yaml"), filepath.Join(dir, "token"), filepath.Join(dir, "password")
 	slow := filepath.Join(dir, "slow.log")
 	writeToken(t, tokens, token)
 	writeToken(t, passwords, password)
+	headers := filepath.Join(dir, "headers")
+	writeToken(t, headers, "Authorization: Bearer "+header)
 	certificate, key, keyText := writeCertificate(t, dir)
 	settings := "listen: {tls: {mode: optional, cert_file: " + certificate + ", key_file: " + key + "}}\nadmin: {token_file: " + tokens + ", pprof: true}\nlog: {level: debug}\nslow_log: {file: " + slow + ", threshold: 0s}\n" +
 		"backend: {monitor: {user: watch, password_file: " + passwords + "}}\nrewrite: {routines: scan}\n"
@@ -94,7 +97,7 @@ func TestServeKeepsSecrets(t *testing.T) {
 		t.Errorf("reload: %d %s", status, body)
 	}
 
-	secrets := append([]string{token, password, scramble, value, wrong}, strings.Fields(keyText)...)
+	secrets := append([]string{token, password, scramble, value, wrong, header}, strings.Fields(keyText)...)
 	look := func(where, text string) {
 		t.Helper()
 		for _, secret := range secrets {

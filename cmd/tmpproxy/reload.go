@@ -124,6 +124,9 @@ func (s *service) apply() (applied, waiting []string, err error) {
 	if !slices.Equal(next.TLSFiles(), s.running.TLSFiles()) {
 		s.watch.accepted[2] = printOf(next.TLSFiles()...)
 	}
+	if next.Tracing.HeadersFile != s.running.Tracing.HeadersFile {
+		s.watch.accepted[3] = printOf(next.Tracing.HeadersFile)
+	}
 	s.running = next
 	return applied, waiting, nil
 }
@@ -182,8 +185,9 @@ type watch struct {
 	seen     prints // at the last look
 }
 
-// prints are of the contents of the files that a reload reads: that of the settings, that of the token, and those of TLS.
-type prints [3][sha256.Size]byte
+// prints are of the contents of the files that a reload reads: that of the settings, that of the token, those of TLS, and
+// that of the collector's headers.
+type prints [4][sha256.Size]byte
 
 // accept takes what is in the files of c for known.
 func (w *watch) accept(c *config.Config) { w.accepted = printsOf(c) }
@@ -197,7 +201,7 @@ func (w *watch) look(c *config.Config) bool {
 }
 
 func printsOf(c *config.Config) prints {
-	return prints{printOf(c.File()), printOf(c.Admin.TokenFile), printOf(c.TLSFiles()...)}
+	return prints{printOf(c.File()), printOf(c.Admin.TokenFile), printOf(c.TLSFiles()...), printOf(c.Tracing.HeadersFile)}
 }
 
 // printOf is of what is in files, or of why one cannot be read.
@@ -222,7 +226,7 @@ func printOf(paths ...string) [sha256.Size]byte {
 // watchFiles reloads when files have changed, until ctx is done.
 func (s *service) watchFiles(ctx context.Context) {
 	every := s.started.Reload.Watch
-	if every == 0 || s.started.File() == "" && s.started.Admin.TokenFile == "" && len(s.started.TLSFiles()) == 0 {
+	if every == 0 || printsOf(s.started) == (prints{}) {
 		return
 	}
 	tick := time.NewTicker(every)

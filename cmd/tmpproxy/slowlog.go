@@ -1,7 +1,10 @@
 package main
 
 import (
+	"maps"
 	"math/rand/v2"
+	"net/http"
+	"slices"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -27,7 +30,7 @@ type statementLogs struct {
 	slow   *slowlog.Log // nil: there is none
 	file   string
 	tracer *tracing.Tracer // likewise
-	to     string
+	to     destination
 
 	counts slowlog.Counts
 	spans  tracing.Counts
@@ -55,27 +58,48 @@ func (t spanTap) Wants(took time.Duration) bool {
 
 func (t spanTap) Statement(s telemetry.Statement) { t.tracer.Add(s) }
 
-// open makes ready for settings: a file of the same name is opened anew, as it may have been renamed. What it returns is for put.
-func (l *statementLogs) open(c *config.Config) (*slowlog.Log, error) {
+// destination is where spans go; headers are nil or not empty.
+type destination struct {
+	endpoint string
+	headers  http.Header
+}
+
+func (d destination) equal(other destination) bool {
+	return d.endpoint == other.endpoint && maps.EqualFunc(d.headers, other.headers, slices.Equal[[]string])
+}
+
+// statementOutputs are what open has made ready.
+type statementOutputs struct {
+	slow *slowlog.Log // nil: there is none
+	to   destination
+}
+
+// open makes ready for settings: a file of the same name is opened anew, as it may have been renamed. What it returns is for put or drop.
+func (l *statementLogs) open(c *config.Config) (next statementOutputs, err error) {
+	next.to.endpoint = c.Tracing.Endpoint
+	if next.to.headers, err = c.TracingHeaders(); err != nil {
+		return next, err
+	}
 	switch {
 	case c.SlowLog.File == "":
-		return nil, nil
 	case l.slow != nil && c.SlowLog.File == l.file:
-		return l.slow, l.slow.Reopen()
+		next.slow, err = l.slow, l.slow.Reopen()
+	default:
+		next.slow, err = slowlog.Open(c.SlowLog.File, thisBuild().Version, &l.counts, func(err error) {
+			l.log.Error("slow log not written", zap.Error(err))
+		})
 	}
-	return slowlog.Open(c.SlowLog.File, thisBuild().Version, &l.counts, func(err error) {
-		l.log.Error("slow log not written", zap.Error(err))
-	})
+	return next, err
 }
 
 // put has statements written as the settings say, to what open has returned, and sent.
-func (l *statementLogs) put(c *config.Config, next *slowlog.Log) {
+func (l *statementLogs) put(c *config.Config, next statementOutputs) {
 	slow, tracer := l.slow, l.tracer
-	l.slow, l.file = next, c.SlowLog.File
-	if c.Tracing.Endpoint != l.to {
-		l.tracer, l.to = nil, c.Tracing.Endpoint
-		if l.to != "" {
-			l.tracer = tracing.Start(tracing.Options{Endpoint: l.to, Version: thisBuild().Version, Counts: &l.spans, Failed: func(err error) {
+	l.slow, l.file = next.slow, c.SlowLog.File
+	if !next.to.equal(l.to) {
+		l.tracer, l.to = nil, next.to
+		if l.to.endpoint != "" {
+			l.tracer = tracing.Start(tracing.Options{Endpoint: l.to.endpoint, Headers: l.to.headers, Version: thisBuild().Version, Counts: &l.spans, Failed: func(err error) {
 				l.log.Warn("spans not sent", zap.Error(err))
 			}})
 		}
@@ -98,9 +122,9 @@ func (l *statementLogs) put(c *config.Config, next *slowlog.Log) {
 }
 
 // drop closes what open has returned, and will not be put.
-func (l *statementLogs) drop(next *slowlog.Log) {
-	if next != nil && next != l.slow {
-		next.Close()
+func (l *statementLogs) drop(next statementOutputs) {
+	if next.slow != nil && next.slow != l.slow {
+		next.slow.Close()
 	}
 }
 

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -123,5 +124,52 @@ func TestServeSpans(t *testing.T) {
 	s.exit()
 	if n := len(bodies); n > 0 {
 		t.Errorf("%d more batches were sent", n)
+	}
+}
+
+// TestServeSpanHeaders has a collector that takes nobody without a token, which changes.
+func TestServeSpanHeaders(t *testing.T) {
+	tokens := make(chan string, 100)
+	collector := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		tokens <- r.Header.Get("Authorization")
+		if r.Header.Get("Authorization") == "" {
+			w.WriteHeader(http.StatusUnauthorized)
+		}
+	}))
+	defer collector.Close()
+	headers := filepath.Join(t.TempDir(), "headers")
+	writeToken(t, headers, "Authorization: Bearer first-s3cr3t")
+	s := serve(t, nil, "--backend.address="+startBackend(t).address(), "--tracing.endpoint="+collector.URL+"/v1/traces", "--tracing.share=100",
+		"--tracing.headers_file="+headers, "--reload.watch=5ms")
+	c := connect(t, "tcp", s.listen[0])
+	got := func(want string) {
+		t.Helper()
+		c.query("DO 1")
+		for timeout := time.After(patience); ; {
+			select {
+			case token := <-tokens:
+				if token == want {
+					return
+				}
+			case <-timeout:
+				t.Fatalf("nothing is sent with %q", want)
+			}
+		}
+	}
+	got("Bearer first-s3cr3t")
+
+	writeToken(t, headers, "Authorization Bearer second-s3cr3t")
+	if line := s.await("settings not reloaded: the old ones stay in force"); strings.Contains(fmt.Sprint(line), "s3cr3t") {
+		t.Errorf("the log shows it: %v", line)
+	}
+	if _, page := s.get("/api/config"); strings.Contains(page, "s3cr3t") || !strings.Contains(page, headers) {
+		t.Errorf("the page: %s", page)
+	}
+	got("Bearer first-s3cr3t")
+	writeToken(t, headers, "Authorization: Bearer third-s3cr3t")
+	s.await("settings reloaded")
+	got("Bearer third-s3cr3t")
+	if _, metrics := s.get("/metrics"); !strings.Contains(metrics, `tmpproxy_spans_dropped_total{reason="send"} 0`) {
+		t.Error("spans were refused")
 	}
 }
