@@ -2,6 +2,7 @@ package main
 
 import (
 	"encoding/json"
+	"os"
 	"regexp"
 	"slices"
 	"strings"
@@ -141,6 +142,57 @@ func TestMetricLint(t *testing.T) {
 		name := family[1]
 		if !slices.ContainsFunc([]string{"tmpproxy_", "go_", "process_"}, func(prefix string) bool { return strings.HasPrefix(name, prefix) }) {
 			t.Errorf("%s: whose is it?", name)
+		}
+	}
+}
+
+// TestMetricsAreDocumented has the README's table say of every metric what the metric says of itself: by what it is registered with, and by
+// what a running proxy serves.
+func TestMetricsAreDocumented(t *testing.T) {
+	type row struct{ kind, labels, help string }
+	readme, err := os.ReadFile("../../README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	documented := map[string]row{}
+	for _, m := range regexp.MustCompile("(?m)^\\| `(tmpproxy_[a-z_]+)` \\| (\\w+) \\| (.*?) \\| (.*) \\|$").FindAllStringSubmatch(string(readme), -1) {
+		documented[m[1]] = row{m[2], strings.NewReplacer("`", "", " ", "").Replace(m[3]), m[4]}
+	}
+
+	descs := make(chan *prometheus.Desc)
+	list := ownCollectors(t)
+	go func() {
+		defer close(descs)
+		for _, c := range list {
+			c.Describe(descs)
+		}
+	}()
+	for desc := range descs {
+		match := descPattern.FindStringSubmatch(desc.String())
+		if match == nil {
+			t.Errorf("cannot read %s", desc)
+			continue
+		}
+		var names []string
+		for label := range strings.SplitSeq(match[3]+","+match[4], ",") {
+			if label, _, _ = strings.Cut(label, "="); label != "" {
+				names = append(names, label)
+			}
+		}
+		if got, want := documented[match[1]], strings.Join(names, ","); got.labels != want || got.help != match[2] {
+			t.Errorf("%s: the README says %+v; labels are %q, help is %q", match[1], got, want, match[2])
+		}
+	}
+
+	s := serve(t, nil, "--backend.address="+startBackend(t).address())
+	_, text := s.get("/metrics")
+	families := regexp.MustCompile(`(?m)^# HELP (tmpproxy_\S+) (.*)\n# TYPE \S+ (\w+)$`).FindAllStringSubmatch(text, -1)
+	if len(families) < 30 {
+		t.Errorf("only %d metrics are served", len(families))
+	}
+	for _, m := range families {
+		if got := documented[m[1]]; got.kind != m[3] || got.help != m[2] {
+			t.Errorf("%s: the README says %+v; it is a %s, its help %q", m[1], got, m[3], m[2])
 		}
 	}
 }
