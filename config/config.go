@@ -48,6 +48,7 @@ type Config struct {
 		MaxHostSessions  int // 0: no limit
 		MaxUserSessions  int // 0: no limit
 		MaxHandshakes    int
+		MaxBuffered      int
 		HandshakeTimeout time.Duration
 		IdleTimeout      time.Duration // 0: none
 	}

@@ -105,7 +105,7 @@ func TestEverySource(t *testing.T) {
 		"listen.addresses": "127.0.0.1:3317,/run/tmpproxy.sock", "backend.address": "/run/mysqld/mysqld.sock", "backend.connect_timeout": "1500ms",
 		"listen.proxy_networks": "10.0.0.0/8,unix", "backend.proxy_protocol": "v2", "backend.check.interval": "2s", "backend.check.timeout": "1s", "backend.check.fall": "5", "backend.check.rise": "7",
 		"backend.allow_peer_identity": "true", "backend.monitor.user": "watch", "backend.monitor.password_file": password,
-		"limits.max_sessions": "20", "limits.max_host_sessions": "9", "limits.max_user_sessions": "8", "limits.max_handshakes": "3", "limits.handshake_timeout": "2s", "limits.idle_timeout": "8h",
+		"limits.max_sessions": "20", "limits.max_host_sessions": "9", "limits.max_user_sessions": "8", "limits.max_handshakes": "3", "limits.max_buffered": "64MiB", "limits.handshake_timeout": "2s", "limits.idle_timeout": "8h",
 		"relay.driver": "pump", "relay.loops": "2", "relay.io_uring": "false",
 		"rewrite.strategy": "keep", "rewrite.convert": "MEMORY", "rewrite.fidelity": "strict", "rewrite.routines": "scan", "rewrite.on_hazard": "native",
 		"rewrite.reset": "auto", "rewrite.on_rollback": "preserve", "rewrite.convert_select": "true", "rewrite.cache_like": "true",

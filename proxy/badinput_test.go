@@ -464,7 +464,7 @@ func (a *actor) unframed(to side) (got, sent []byte, err error) {
 		}
 		b = b[n:]
 		p := packing{algorithm: a.tale.frame}
-		err := p.unpack(clientSide, b, func(c []byte) { head = append(head, c...) })
+		err := p.unpack(clientSide, b, anyRoom, func(c []byte) { head = append(head, c...) })
 		return head, err == nil && (a.sockets || len(p.legs[clientSide].in) == 0)
 	}
 	sent, _ = plain(a.sent[to.other()])

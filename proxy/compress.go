@@ -43,6 +43,8 @@ type packing struct {
 type packedLeg struct {
 	seq byte   // of the next frame sent
 	in  []byte // a frame that has not arrived whole
+	// announced is what that frame and its content take in all if there was asked for room for them; else 0.
+	announced int
 }
 
 // newPacking returns what the negotiated capabilities ask for, or nil. Where both algorithms are, zlib goes first, as in servers.
@@ -57,8 +59,8 @@ func newPacking(caps wire.Capability, level byte) *packing {
 }
 
 // unpack takes bytes that arrived from a side and calls f with each frame's content. What f is given stays as it is until the next
-// input of the session.
-func (p *packing) unpack(from side, b []byte, f func([]byte)) error {
+// input of the session. Frames that are not small are asked room for, by room, as soon as their headers are there.
+func (p *packing) unpack(from side, b []byte, room func(int) bool, f func([]byte)) error {
 	leg := &p.legs[from]
 	owned := len(leg.in) > 0
 	if owned {
@@ -68,6 +70,12 @@ func (p *packing) unpack(from side, b []byte, f func([]byte)) error {
 	for len(b) >= frameHeader {
 		length, seq := wire.Header(b)
 		size := int(b[4]) | int(b[5])<<8 | int(b[6])<<16
+		if need := frameHeader + length + size; need > smallFrame && leg.announced == 0 {
+			if !room(need) {
+				return noRoomError(need)
+			}
+			leg.announced = need
+		}
 		if len(b) < frameHeader+length {
 			break
 		}
@@ -80,6 +88,7 @@ func (p *packing) unpack(from side, b []byte, f func([]byte)) error {
 			}
 		}
 		f(content)
+		leg.announced = 0
 		b = b[frameHeader+length:]
 	}
 	switch {

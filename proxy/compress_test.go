@@ -48,7 +48,7 @@ func (p *peer) hear(b []byte, command bool) []byte {
 			p.t.Fatalf("frame %d where %d was due", seq, p.next)
 		}
 		p.next = seq + 1
-		if err := p.p.unpack(backendSide, p.in[:frameHeader+length], func(b []byte) { all = append(all, b...) }); err != nil {
+		if err := p.p.unpack(backendSide, p.in[:frameHeader+length], anyRoom, func(b []byte) { all = append(all, b...) }); err != nil {
 			p.t.Fatal(err)
 		}
 		p.in = p.in[frameHeader+length:]
@@ -196,7 +196,7 @@ func TestFrames(t *testing.T) {
 				r := []run{{to: clientSide, b: content}}
 				p.pack(r)
 				var got []byte
-				if err := p.unpack(clientSide, r[0].b, func(b []byte) { got = append(got, b...) }); err != nil || !bytes.Equal(got, content) {
+				if err := p.unpack(clientSide, r[0].b, anyRoom, func(b []byte) { got = append(got, b...) }); err != nil || !bytes.Equal(got, content) {
 					t.Errorf("%d bytes came back as %d, %v", len(content), len(got), err)
 				}
 				if len(content) == 200<<10 && bytes.HasPrefix(content, []byte("ab")) && len(r[0].b) > 10<<10 {
@@ -212,7 +212,7 @@ func TestFrames(t *testing.T) {
 			} {
 				b := bytes.Clone(whole[0].b)
 				spoil(b)
-				if err := newPacking(caps, 0).unpack(backendSide, b, func([]byte) {}); !errors.Is(err, errFrame) {
+				if err := newPacking(caps, 0).unpack(backendSide, b, anyRoom, func([]byte) {}); !errors.Is(err, errFrame) {
 					t.Errorf("%s: %v", name, err)
 				}
 			}
@@ -237,7 +237,7 @@ func TestFrameForFrame(t *testing.T) {
 				}
 				var out output
 				first := true
-				err := middle.unpack(clientSide, input, func(b []byte) {
+				err := middle.unpack(clientSide, input, anyRoom, func(b []byte) {
 					if first {
 						out.begin(b[:10])
 						b = b[10:]

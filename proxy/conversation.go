@@ -126,6 +126,7 @@ type conversation struct {
 	slow     *slow           // for the logs of statements; nil when there is nothing to keep
 	began    int64           // when the present command was taken up
 	asked    int64           // when the present statement of ours was sent
+	counted  int32           // of shared.buffered
 	last     uint32          // MariaDB: the id of the last prepared statement; session.NoHandle: none; 0: not known
 
 	answered int64 // when the last command was answered without the backend; 0 if it was not
@@ -169,7 +170,15 @@ func (c *conversation) arrived(from side, b []byte, now int64, out *output) {
 
 // unpack takes bytes of a compressed session. What is not understood there cannot even be relayed.
 func (c *conversation) unpack(from side, b []byte, now int64, out *output) {
-	if err := c.packed.unpack(from, b, func(b []byte) { c.take(from, b, now, out) }); err != nil {
+	none := noRoomError(0)
+	err := c.packed.unpack(from, b, c.room, func(b []byte) { c.take(from, b, now, out) })
+	switch {
+	case err == nil:
+	case errors.As(err, &none):
+		if !out.end {
+			c.noRoom(from, int(none), out)
+		}
+	default:
 		c.sh.metrics.rawSession("compression")
 		out.end = true
 	}

@@ -119,7 +119,11 @@ func newRig(t testing.TB, o rigOptions) *rig {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s.newConversation = newRawConversation
+	s.newConversation = func() *conversation {
+		c := newRawConversation()
+		c.sh = s.shared
+		return c
+	}
 	if o.script != nil {
 		s.newDouble = func() double { return o.script() }
 	}
@@ -295,6 +299,9 @@ func (r *rig) eventually(what string, f func() bool) {
 func (r *rig) empty() {
 	r.Helper()
 	r.eventually("no session is left", func() bool { return r.server.active.Load() == 0 })
+	if n := r.server.shared.buffered.Load(); n != 0 {
+		r.Errorf("%d bytes are still counted as buffered", n)
+	}
 }
 
 // eachDriver runs a test with every driver there is, over TCP and unix sockets.

@@ -245,7 +245,7 @@ func (l *line) hear(b []byte) (all []byte, err error) {
 	}
 	l.heard -= n
 	all = append(all, b[:n]...)
-	err = l.frames.unpack(clientSide, b[n:], func(b []byte) { all = append(all, b...) })
+	err = l.frames.unpack(clientSide, b[n:], anyRoom, func(b []byte) { all = append(all, b...) })
 	return all, err
 }
 

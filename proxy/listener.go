@@ -141,6 +141,12 @@ func (s *Server) admit(conn net.Conn, listener net.Addr) {
 		s.refuse(conn, errTooManyConnections)
 		return
 	}
+	if limits.MaxBuffered > 0 && s.shared.buffered.Load() >= int64(limits.MaxBuffered) {
+		s.active.Add(-1)
+		s.shared.noRoom(clientAddress(conn, listener))
+		s.refuse(conn, s.shared.fullOf(0))
+		return
+	}
 	if s.handshakes.Add(1) > int64(limits.MaxHandshakes) {
 		s.handshakes.Add(-1)
 		s.active.Add(-1)
@@ -225,6 +231,9 @@ func (s *Server) prepare(r *relay) {
 	if s.newDouble != nil {
 		r.double = s.newDouble()
 	} else {
+		if r.conversation != nil {
+			r.conversation.forget() // its backend has not greeted
+		}
 		r.conversation = s.newConversation()
 		r.conversation.who.host = r.host
 		r.conversation.tap.client = r.client

@@ -724,7 +724,7 @@ func (l *loop) send(m *member, to side, b []byte) {
 // enqueue keeps what a socket did not take.
 func (l *loop) enqueue(m *member, to side, b []byte) {
 	g := &m.legs[to]
-	if g.queued()+len(b) > maxQueue {
+	if g.queued()+len(b) > m.mayQueue() {
 		m.overflow(to)
 		l.release(m)
 		return
@@ -804,6 +804,10 @@ func (l *loop) work(m *member, f func()) {
 
 // arm asks epoll for what a session waits for.
 func (l *loop) arm(m *member) {
+	if m.state == released {
+		return
+	}
+	m.account(cap(m.legs[clientSide].queue) + cap(m.legs[backendSide].queue))
 	for at := range m.legs {
 		g := &m.legs[at]
 		if g.fd < 0 {

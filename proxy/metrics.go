@@ -25,6 +25,7 @@ func (s *Server) Collectors() []prometheus.Collector {
 		newBackendMetrics(&s.backends),
 		gauge("tmpproxy_sessions", "Sessions, those that are dialling or closing included.", func() float64 { return float64(s.active.Load()) }),
 		gauge("tmpproxy_handshakes", "Sessions that are not logged in yet.", func() float64 { return float64(s.handshakes.Load()) }),
+		gauge("tmpproxy_buffered_bytes", "Bytes that sessions hold in buffers.", func() float64 { return float64(s.shared.buffered.Load()) }),
 		gauge("tmpproxy_io_uring", "1 if event loops make many writes in one system call, by io_uring.", func() float64 {
 			if s.IOURing() {
 				return 1
@@ -34,6 +35,7 @@ func (s *Server) Collectors() []prometheus.Collector {
 		counter("tmpproxy_accepted_clients_total", "Clients that connected.", &c.Accepted, nil),
 		counter(refused, refusedHelp, &c.RefusedSessions, prometheus.Labels{"reason": "max_sessions"}),
 		counter(refused, refusedHelp, &c.RefusedHandshakes, prometheus.Labels{"reason": "max_handshakes"}),
+		counter(refused, refusedHelp, &c.RefusedBuffers, prometheus.Labels{"reason": "max_buffered"}),
 		counter(refused, refusedHelp, &c.RefusedHosts, prometheus.Labels{"reason": "max_host_sessions"}),
 		counter(refused, refusedHelp, &c.RefusedUsers, prometheus.Labels{"reason": "max_user_sessions"}),
 		counter(refused, refusedHelp, &c.RefusedHeaders, prometheus.Labels{"reason": "proxy_networks"}),

@@ -42,6 +42,7 @@ type hose struct {
 	conn    net.Conn
 	queue   []byte // for the writer
 	writing bool   // the writer is at what it took from queue
+	taken   int    // the memory of that
 	eof     bool   // there is nothing more to read
 	dead    bool   // writing failed
 	shut    bool   // a FIN goes behind what is queued
@@ -250,20 +251,22 @@ func (s *pumped) write(to side) {
 			return
 		}
 		b := h.queue
-		h.queue, h.writing = nil, true
+		h.queue, h.writing, h.taken = nil, true, cap(b)
 		s.mu.Unlock()
 		_, err := h.conn.Write(b)
 		s.mu.Lock()
-		h.writing = false
+		h.writing, h.taken = false, 0
 		if h.queue == nil && cap(b) <= 2*readSize {
 			h.queue = b[:0] // garbage of a whole result would pile up where the collector is slow
 		}
 		if to == clientSide {
 			s.active = monotonic()
 		}
+		s.count()
 		s.changed.Broadcast()
 		if err != nil {
 			h.dead, h.queue = true, nil
+			s.count()
 			s.say(inputWriteFailed, to, nil)
 			return
 		}
@@ -290,7 +293,7 @@ func (s *pumped) act() {
 		if h.dead || h.shut {
 			continue
 		}
-		if len(h.queue)+len(r.b) > maxQueue {
+		if len(h.queue)+len(r.b) > s.mayQueue() {
 			s.overflow(r.to)
 			s.abort()
 			return
@@ -315,7 +318,20 @@ func (s *pumped) act() {
 			s.say(inputResumed, clientSide, nil)
 		})
 	}
+	s.count()
 	s.changed.Broadcast()
+}
+
+// count accounts for what the session holds. An empty queue is one of the writer's two buffers.
+func (s *pumped) count() {
+	queued := 0
+	for at := range s.legs {
+		h := &s.legs[at]
+		if queued += h.taken; len(h.queue) > 0 {
+			queued += cap(h.queue)
+		}
+	}
+	s.account(queued)
 }
 
 // rescue is deferred where the conversation is called: a panic ends its session and nothing else.

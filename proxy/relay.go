@@ -213,6 +213,21 @@ func (r *relay) overflow(to side) {
 		zap.String("client", r.client), zap.Stringer("side", to))
 }
 
+// mayQueue is what may wait for one side.
+func (r *relay) mayQueue() int {
+	if r.conversation != nil && r.conversation.packed != nil {
+		return maxFrames
+	}
+	return maxQueue
+}
+
+// account counts what the session holds; queued is the size of its queues.
+func (r *relay) account(queued int) {
+	if r.conversation != nil {
+		r.conversation.account(queued)
+	}
+}
+
 // gone is the last call: both connections are closed or given away.
 func (r *relay) gone() {
 	if r.conversation != nil {
@@ -229,6 +244,7 @@ func (r *relay) gone() {
 		r.server.counts.CutOff.Add(1)
 	}
 	if r.conversation != nil {
+		r.conversation.forget()
 		r.conversation.unobserve()
 		r.conversation.gone()
 	}

@@ -21,6 +21,7 @@ import (
 const (
 	readSize   = 32 << 10        // bytes of one read
 	maxQueue   = 4 << 20         // bytes that a conversation may have waiting for one side; reading pauses long before
+	maxFrames  = 40 << 20        // the same of a compressed session, whose frames of up to 16 MiB go on in one piece
 	maxDiscard = 16 << 20        // bytes of a closed client's input that are thrown away
 	maxSpares  = 8               // greeted backend connections kept for other clients
 	spareAge   = 5 * time.Second // half of the server's default connect_timeout
@@ -64,6 +65,7 @@ type Limits struct {
 	MaxHostSessions int // sessions of one client host, those of unix sockets being one; 0: no limit
 	MaxUserSessions int // sessions that are logged in as one user, from whatever host; 0: no limit
 	MaxHandshakes   int // sessions that are not logged in yet; 0: no limit of its own
+	MaxBuffered     int // bytes that sessions hold in buffers, above which no client is let in and no large compressed frame taken; 0: no limit
 
 	HandshakeTimeout time.Duration // between the backend connection and the login; 0: none. Should be below the server's connect_timeout
 	IdleTimeout      time.Duration // how long a client may keep the session waiting for it; 0: for ever
@@ -74,6 +76,7 @@ type Counts struct {
 	Accepted          atomic.Uint64
 	RefusedSessions   atomic.Uint64 // by Limits.MaxSessions
 	RefusedHandshakes atomic.Uint64 // by Limits.MaxHandshakes
+	RefusedBuffers    atomic.Uint64 // by Limits.MaxBuffered: clients, and sessions with compressed frames
 	RefusedHosts      atomic.Uint64 // by Limits.MaxHostSessions
 	RefusedUsers      atomic.Uint64 // by Limits.MaxUserSessions
 	RefusedHeaders    atomic.Uint64 // by Options.ProxyNetworks
@@ -195,6 +198,10 @@ func NewServer(log *zap.Logger, o Options) (*Server, error) {
 	s.backends.set(o.Backends)
 	s.shared.tls = o.TLS
 	s.shared.refused = s.refusedUser
+	s.shared.noRoom = func(client string) {
+		s.counts.RefusedBuffers.Add(1)
+		s.logRefusal("max_buffered", client)
+	}
 	s.SetLimits(o.Limits)
 	s.newConversation = func() *conversation { return newConversation(s.shared) }
 	return s, nil

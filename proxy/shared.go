@@ -14,6 +14,8 @@ type shared struct {
 	limits   atomic.Pointer[Limits]
 	users    tally                     // of sessions that are logged in
 	refused  func(user, client string) // notes a client that Limits.MaxUserSessions has no room for
+	buffered atomic.Int64              // bytes that sessions hold
+	noRoom   func(client string)       // notes a session that Limits.MaxBuffered has ended
 	trial    atomic.Pointer[running]   // nil: none is running
 	changed  chan struct{}             // holds a token after the policy was changed
 	cache    *rewrite.Cache
@@ -31,7 +33,7 @@ const (
 )
 
 func newShared(policy *session.Policy, log *journal) *shared {
-	sh := &shared{changed: make(chan struct{}, 1), cache: rewrite.NewCache(cacheEntries, cacheBytes), metrics: newMetrics(), refused: func(string, string) {}}
+	sh := &shared{changed: make(chan struct{}, 1), cache: rewrite.NewCache(cacheEntries, cacheBytes), metrics: newMetrics(), refused: func(string, string) {}, noRoom: func(string) {}}
 	sh.limits.Store(new(Limits))
 	sh.ledger = newLedger(log, sh.metrics, monotonic)
 	sh.observed = newObserved(sh.ledger)

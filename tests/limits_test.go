@@ -5,15 +5,20 @@ package tests
 import (
 	"context"
 	"crypto/tls"
+	"database/sql"
 	"errors"
 	"fmt"
 	"io"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"syscall"
 	"testing"
 	"time"
+
+	driver "github.com/go-sql-driver/mysql"
 
 	"tmpproxy/testbed/rawclient"
 	"tmpproxy/testbed/server"
@@ -213,6 +218,71 @@ func TestIdleTimeout(t *testing.T) {
 					}
 				})
 			}
+		}
+	})
+}
+
+// TestMaxBuffered has a compressed session send a frame that limits.max_buffered leaves no room for: it is told what MySQL says at its own limit
+// of that kind, but for where it is set. Other sessions go on, and one without compression sends as much.
+func TestMaxBuffered(t *testing.T) {
+	numbers := regexp.MustCompile(`\d{5,}`)
+	limiting := own(t, server.MySQL)
+	executeDirectly(t, limiting, "CREATE USER limited IDENTIFIED BY ''", "SET GLOBAL global_connection_memory_tracking = ON",
+		"SET GLOBAL global_connection_memory_limit = 16777216")
+	hungry := connect(t, rawclient.Config{Network: "tcp", Address: limiting.Address, User: "limited"})
+	want := numbers.ReplaceAllString(ask(hungry, "SELECT LENGTH('"+strings.Repeat("x", 20<<20)+"')"), "N")
+	if !strings.HasPrefix(want, "ERR 4081 (HY000): ") {
+		t.Fatalf("directly: %s", want)
+	}
+	eachKind(t, func(t *testing.T, kind server.Kind) {
+		s := shared(t, kind)
+		for _, d := range drivers {
+			t.Run(d, func(t *testing.T) {
+				p := startProxy(t, s.Address, "TMPPROXY_RELAY_DRIVER="+d, "TMPPROXY_LIMITS_MAX_BUFFERED=1MiB")
+				rest := atRest(t, p)
+				other := connect(t, configure(s, p.Address, ""))
+				config := s.Config("")
+				config.Addr = p.Address
+				if err := config.Apply(driver.EnableCompression(true)); err != nil {
+					t.Fatal(err)
+				}
+				connector, err := driver.NewConnector(config)
+				if err != nil {
+					t.Fatal(err)
+				}
+				db := sql.OpenDB(connector)
+				defer db.Close()
+				noise := make([]byte, 600<<10)
+				rand.NewChaCha8([32]byte{}).Read(noise)
+				text := fmt.Sprintf("SELECT LENGTH('%x')", noise)
+				var n int
+				if err := db.QueryRow("SELECT 1").Scan(&n); err != nil {
+					t.Fatal(err)
+				}
+				refusal := (*driver.MySQLError)(nil)
+				if err = db.QueryRow(text).Scan(&n); !errors.As(err, &refusal) {
+					t.Fatalf("a frame too large: %v", err)
+				}
+				got := numbers.ReplaceAllString(fmt.Sprintf("ERR %d (%s): %s", refusal.Number, refusal.SQLState, refusal.Message), "N")
+				if got != want+" (limits.max_buffered of tmpproxy)" {
+					t.Errorf("got %s, directly %s", got, want)
+				}
+				if got := value(t, other, text); got != fmt.Sprint(2*len(noise)) {
+					t.Errorf("without compression: %s", got)
+				}
+				if err := db.QueryRow("SELECT LENGTH(REPEAT('x', 10000000))").Scan(&n); err != nil || n != 10000000 {
+					t.Errorf("another session: %d, %v", n, err)
+				}
+				await(t, "the metrics tell of one refusal and of nothing that is held", func() bool {
+					page, err := p.Get("/metrics")
+					return err == nil && strings.Contains(page, `tmpproxy_refused_clients_total{reason="max_buffered"} 1`) && strings.Contains(page, "\ntmpproxy_buffered_bytes 0\n")
+				})
+				db.Close()
+				if err := other.Quit(); err != nil {
+					t.Error(err)
+				}
+				rest(t, 0)
+			})
 		}
 	})
 }

@@ -304,7 +304,7 @@ func proxyNetworks(c *config.Config) (list []netip.Prefix) {
 func limitsOf(c *config.Config) proxy.Limits {
 	l := &c.Limits
 	return proxy.Limits{
-		MaxSessions: l.MaxSessions, MaxHostSessions: l.MaxHostSessions, MaxUserSessions: l.MaxUserSessions, MaxHandshakes: l.MaxHandshakes,
+		MaxSessions: l.MaxSessions, MaxHostSessions: l.MaxHostSessions, MaxUserSessions: l.MaxUserSessions, MaxHandshakes: l.MaxHandshakes, MaxBuffered: l.MaxBuffered,
 		HandshakeTimeout: l.HandshakeTimeout, IdleTimeout: l.IdleTimeout,
 	}
 }
