@@ -197,6 +197,7 @@ func TestNoBackendIsUp(t *testing.T) {
 		if n := s.server.Counts().DialFailures.Load(); n != 1 {
 			t.Errorf("%d clients were refused", n)
 		}
+		s.eventually("the refused client is gone", func() bool { return fmt.Sprint(s.metric("sessions")) == "[0 0]" })
 		// Down is no reason not to try when there is nothing else.
 		s.reopen(1)
 		var greets sync.WaitGroup
