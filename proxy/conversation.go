@@ -699,6 +699,7 @@ func (c *conversation) farewell(out *output) {
 		if c.cmd != nil {
 			c.toBackendFirst(c.cmd, out)
 		}
+		c.upBroken = c.upBroken || c.unsent // the rest of a command of which the beginning was not sent is no command
 		c.becomeRaw("", out)
 	}
 }

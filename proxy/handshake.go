@@ -36,6 +36,7 @@ type handshake struct {
 	buf        []byte // the backend's packet in progress
 	greeting   []byte // as the backend sent it, until the login is sent on
 	opening    []byte // the client's login, while it waits
+	awaited    byte   // number of the login, or of the request for TLS before it
 	next       byte   // number of the next packet on the client's leg
 	shift      byte   // how much further the numbers are on the backend's
 	server     wire.Greeting
@@ -124,7 +125,7 @@ func (c *conversation) greet(p []byte, now int64, out *output) {
 		return
 	}
 	c.toClient(masked, out)
-	h.stage = stageLogin
+	h.stage, h.awaited = stageLogin, 1
 	c.authFromClient(now, out)
 }
 
@@ -138,6 +139,11 @@ func (c *conversation) authFromClient(now int64, out *output) {
 		return
 	}
 	_, seq := wire.Header(c.pending)
+	if h.stage == stageLogin && seq != h.awaited {
+		h.next = h.awaited
+		c.refuse(wire.Err{Code: 1156, State: "08S01", Message: "Got packets out of order"}, out)
+		return
+	}
 	h.next = seq + 1
 	p, rest, ok := packet(c.pending)
 	if !ok {
@@ -180,12 +186,12 @@ func (c *conversation) authFromClient(now int64, out *output) {
 		// Servers honour a bit that only the client set. Those that shape packets must mean the same to both and to us.
 		err = wire.MaskLogin(p[wire.HeaderSize:], wire.Carried&(h.server.Capabilities|^framing))
 	}
-	if err != nil || l.Old {
-		if wanted || c.tls(clientSide) != nil {
-			c.refuse(wire.Err{Code: 1043, State: "08S01", Message: "Bad handshake"}, out)
-			return
-		}
-		// Not a login that we know: both sides may, and nothing is managed.
+	if err != nil || l.Old && (wanted || c.tls(clientSide) != nil) {
+		// The server would say so, too, but count it against our host.
+		c.refuseTo(wire.LoginSpeaks(p[wire.HeaderSize:]), wire.Err{Code: 1043, State: "08S01", Message: "Bad handshake"}, out)
+		return
+	}
+	if l.Old { // both sides may know it, and nothing is managed
 		c.toBackend(p, out)
 		c.authRaw("login", out)
 		return
@@ -230,6 +236,7 @@ func (c *conversation) tlsRequested(p []byte, now int64, out *output) {
 	case !c.offersTLS():
 		c.refuse(wire.Err{Code: 3159, State: "HY000", Message: "tmpproxy does not offer TLS on this listener"}, out)
 	default:
+		h.awaited++
 		h.shift--
 		s := secureServer(c.sh.tls.Server())
 		c.legs.tls[clientSide] = s
@@ -404,9 +411,12 @@ func (c *conversation) authRaw(why string, out *output) {
 }
 
 // refuse ends a session in the handshake with an error of ours.
-func (c *conversation) refuse(e wire.Err, out *output) {
+func (c *conversation) refuse(e wire.Err, out *output) { c.refuseTo(wire.ClientProtocol41, e, out) }
+
+// refuseTo does so to a client of these capabilities.
+func (c *conversation) refuseTo(caps wire.Capability, e wire.Err, out *output) {
 	c.pending = nil
-	c.toClient(wire.AppendErr(nil, max(c.hs.next, 1), wire.ClientProtocol41, e), out)
+	c.toClient(wire.AppendErr(nil, max(c.hs.next, 1), caps, e), out)
 	out.end = true
 }
 

@@ -395,6 +395,29 @@ func TestNoAnswerBehindGoodbye(t *testing.T) {
 	}
 }
 
+// Behind a server's goodbye the rest of a command is not sent of which the beginning was not: it failed before it, with a statement of
+// ours.
+func TestNoRestBehindGoodbye(t *testing.T) {
+	r, s := parked(t)
+	r.settle()
+	command := packetOf(0, append([]byte{0x83}, make([]byte, 100)...)) // unknown: what is parked is dropped first
+	s.answer = func(sql string) []byte {
+		return wire.AppendErr(nil, 1, testCaps, wire.Err{Code: 1205, State: "HY000", Message: "Lock wait timeout exceeded"})
+	}
+	had := len(r.got)
+	r.client(command[:20])
+	if got := r.got[had:]; len(got) == 0 {
+		t.Fatal("the command has not failed")
+	}
+	s.out = append(s.out, wire.AppendErr(nil, 0, testCaps, wire.Err{Code: 4031, State: "HY000", Message: "The client was disconnected"})...)
+	r.settle()
+	sent := s.whole
+	r.client(command[20:])
+	if s.whole != sent {
+		t.Errorf("the backend got %d bytes", s.whole-sent)
+	}
+}
+
 // A client's FIN is an event behind its bytes: pipelined commands still run.
 func TestClientEnd(t *testing.T) {
 	s := newFakeServer(testCaps)

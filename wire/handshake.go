@@ -179,7 +179,7 @@ type Login struct {
 
 // ParseLogin reads the payload of a client's login or SSLRequest. server is what the greeting offered (as the client
 // saw it): a field is there if both sides have its capability. As servers do, it lets the packet end early after the
-// answer to the scramble; it fails only if there is no user or no answer.
+// answer to the scramble; it fails only if there is no user or no answer, or if attributes have no end.
 func ParseLogin(payload []byte, server Capability) (Login, error) {
 	var l Login
 	var v view
@@ -231,12 +231,23 @@ func ParseLogin(payload []byte, server Capability) (Login, error) {
 		l.Plugin = string(v.untilNULOrEnd())
 	}
 	if both.Has(ClientConnectAttrs) && len(v.b) > 0 {
-		l.Attributes = len(v.lenencString()) > 0
+		if l.Attributes = len(v.lenencString()) > 0; v.short {
+			return Login{}, fmt.Errorf("parse login: attributes: %w", errShort)
+		}
 	}
 	if both.Has(ClientZstdCompression) {
 		l.ZstdLevel = v.uint8()
 	}
 	return l, nil
+}
+
+// LoginSpeaks returns what of the capabilities in a login, which may be none that ParseLogin reads, decides on the form of an ERR: 0 for
+// a client from before 4.1, ClientProtocol41 for others, and where servers could not tell either.
+func LoginSpeaks(payload []byte) Capability {
+	if len(payload) < oldLoginUser {
+		return ClientProtocol41
+	}
+	return Capability(binary.LittleEndian.Uint16(payload)) & ClientProtocol41
 }
 
 // MaskLogin clears in place every capability outside carried, in a login as in an SSLRequest, but for

@@ -265,8 +265,6 @@ func TestParseLogin(t *testing.T) {
 			with(func(l *Login) { l.Capabilities, l.Schema = modern|ClientConnectWithDB, "d" })},
 		{"ends in the plugin", login(modern, "me\x00\x03abcplug"), capsMySQL97,
 			with(func(l *Login) { l.Capabilities, l.Plugin = modern, "plug" })},
-		{"ends in the attributes", login(modern|ClientConnectAttrs, "me\x00\x03abcplugin\x00\x50\x01k"), capsMySQL97,
-			with(func(l *Login) { l.Capabilities, l.Plugin = modern|ClientConnectAttrs, "plugin" })},
 		{"anonymous", login(modern, "\x00\x00"), capsMySQL97,
 			with(func(l *Login) { l.Capabilities, l.User, l.AuthLen = modern, "", 0 })},
 		{"old", []byte("\x85\x00\x00\x00\x01me\x00abc"), capsMySQL97,
@@ -296,6 +294,7 @@ func TestParseLogin(t *testing.T) {
 		"short long answer":    login(modern|ClientPluginAuthLenencData, "me\x00\xfc\x2c\x01abc"),
 		"old without user":     []byte("\x85\x00\x00\x00\x01"),
 		"answer without NUL":   login(ClientProtocol41, "me\x00abc"),
+		"endless attributes":   login(modern|ClientConnectAttrs, "me\x00\x03abcplugin\x00\x50\x01k"),
 		"answer that is NULL":  login(modern|ClientPluginAuthLenencData, "me\x00\xfb"),
 		"answer of 2^64 bytes": login(modern|ClientPluginAuthLenencData, "me\x00\xfe\xff\xff\xff\xff\xff\xff\xff\xff"),
 	} {
