@@ -670,9 +670,12 @@ func (a *actor) managed() error {
 			if bytes.Equal(p, q) || i == 0 && j == 0 && passed(p, q, backendSide) == len(p) || j == len(said)-1 && i == len(got)-1 && bytes.HasPrefix(q, p) {
 				next[j+1], reached = true, true
 			}
-			about := aboutTables(q)
-			if about && derived(p, q) {
-				next[j], reached = true, true
+			about := false
+			for _, text := range texts(said[:j+1]) {
+				about = about || aboutTables(text)
+				if aboutTables(text) && derived(p, text) {
+					next[j], reached = true, true
+				}
 			}
 			// A command is not sent if a table cannot be given back before it.
 			open = about || !a.server.truth
@@ -683,6 +686,23 @@ func (a *actor) managed() error {
 		at = next
 	}
 	return nil
+}
+
+// texts are what the last of the packets may have run: what it says or, if it is the execution of a statement, what was prepared before,
+// as queries.
+func texts(said [][]byte) (all [][]byte) {
+	last := said[len(said)-1]
+	if len(last) <= wire.HeaderSize || wire.Command(last[wire.HeaderSize]) != wire.ComStmtExecute {
+		return [][]byte{last}
+	}
+	for _, p := range said {
+		if len(p) > wire.HeaderSize && wire.Command(p[wire.HeaderSize]) == wire.ComStmtPrepare {
+			p = bytes.Clone(p)
+			p[wire.HeaderSize] = byte(wire.ComQuery)
+			all = append(all, p)
+		}
+	}
+	return all
 }
 
 // apart cuts a stream into packets; the last one may not be whole.
