@@ -172,13 +172,17 @@ func (s *pumped) run(greeting []byte, draining bool) {
 		backend.conn.SetWriteDeadline(time.Now().Add(time.Second))
 	}
 	readers.Wait()
-	var spare []byte
+	var spare, answer []byte
 	if keep {
-		spare, keep = s.spare()
+		if spare, keep = s.spare(); !keep {
+			answer = s.lastAnswer()
+		}
 	}
 	if keep {
 		backend.conn.SetDeadline(time.Time{})
 		s.backend.spares.adopt(func() (net.Conn, error) { return backend.conn, nil }, spare, s.dialled)
+	} else if answer != nil {
+		s.backend.spares.leave(func() (net.Conn, error) { return backend.conn, nil }, answer)
 	} else {
 		writers[backendSide].Wait()
 		if len(last) > 0 && !backend.dead {

@@ -107,10 +107,22 @@ func TestBeforeLogin(t *testing.T) {
 			}
 			return n
 		}
+		t.Run("directly", func(t *testing.T) { // it is counted, were it the proxy's
+			for range 3 {
+				if err := leave(relay, true); err != nil {
+					t.Fatal(err)
+				}
+			}
+			await(t, "connection errors are counted", func() bool { return connectErrors(t) == 3 })
+			executeDirectly(t, s, "FLUSH PRIVILEGES")
+			if n := connectErrors(t); n != 3 {
+				t.Errorf("%d connection errors behind FLUSH PRIVILEGES", n)
+			}
+			executeDirectly(t, s, "TRUNCATE TABLE performance_schema.host_cache")
+		})
 		t.Run("by", func(t *testing.T) {
 			for _, d := range drivers {
 				t.Run(d, func(t *testing.T) {
-					t.Parallel()
 					p := startProxy(t, relay, "TMPPROXY_RELAY_DRIVER="+d, "TMPPROXY_LIMITS_HANDSHAKE_TIMEOUT=1s", "TMPPROXY_LISTEN_TLS_MODE=optional")
 					rest := atRest(t, p)
 					for _, stage := range stages {
@@ -157,6 +169,7 @@ func TestBeforeLogin(t *testing.T) {
 								t.Errorf("%d clients held %d bytes", clients, most)
 							}
 							await(t, "the proxy holds nothing", func() bool { return buffered(t, p) == 0 })
+							awaitSessions(t, s, 0, "user IN ('unauthenticated user', 'early')")
 							if n := connectErrors(t); n > 5 {
 								t.Errorf("the server counts %d connection errors", n)
 							}
