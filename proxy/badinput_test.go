@@ -729,8 +729,11 @@ func derived(p, whole []byte) bool {
 	if len(p) <= wire.HeaderSize+1 || wire.Command(p[wire.HeaderSize]) != wire.ComQuery {
 		return false
 	}
-	text, whole := p[wire.HeaderSize+1:], badMayGo.ReplaceAll(whole, nil)
+	text := p[wire.HeaderSize+1:]
 	if bytes.Contains(whole, text) {
+		return true
+	}
+	if whole = badMayGo.ReplaceAll(whole, nil); bytes.Contains(whole, text) {
 		return true
 	}
 	before, behind, found := bytes.Cut(text, []byte("InnoDB"))
