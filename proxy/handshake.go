@@ -38,7 +38,6 @@ type handshake struct {
 	opening    []byte // the client's login, while it waits
 	awaited    byte   // number of the login, or of the request for TLS before it
 	next       byte   // number of the next packet on the client's leg
-	heard      byte   // number of the backend's last packet
 	shift      byte   // how much further the numbers are on the backend's
 	server     wire.Greeting
 	login      wire.Login
@@ -53,15 +52,6 @@ func (h *handshake) loggedIn() bool { return h.stage >= stageSecure }
 // wantsClient says whether the client's next bytes can be used.
 func (h *handshake) wantsClient() bool {
 	return h.stage == stageLogin || h.stage == stageAuth && h.clientTurn
-}
-
-// lastAnswer ends a login in which the backend waits for a client that will not answer: an empty answer is refused, and not counted against
-// our host as the mere end of the connection is (see takeLeave). nil: there is no such login, or it is encrypted.
-func (c *conversation) lastAnswer() []byte {
-	if h := c.hs; c.phase == phaseHandshake && h.stage == stageAuth && h.clientTurn && c.tls(backendSide) == nil {
-		return packetOf(h.heard+1, nil)
-	}
-	return nil
 }
 
 // packet cuts one whole packet off b.
@@ -291,7 +281,6 @@ func (c *conversation) turn(p []byte, now int64, out *output) {
 	if len(payload) > 0 && c.sealSecret(p, out) {
 		return
 	}
-	h.heard = p[3]
 	p[3] -= h.shift
 	who := h.flow.Server(payload)
 	if who == wire.AuthDone && !c.enter(h.login.User) {

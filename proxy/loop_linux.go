@@ -872,13 +872,6 @@ func (l *loop) part(m *member) {
 			m.backend.spares.adopt(func() (net.Conn, error) { return give(fd) }, greeting, m.dialled)
 			return
 		}
-		if answer := m.lastAnswer(); answer != nil {
-			l.unwatch(m, backendSide)
-			fd := g.fd
-			g.fd = -1
-			m.backend.spares.leave(func() (net.Conn, error) { return give(fd) }, answer)
-			return
-		}
 	}
 	l.close(g)
 }

@@ -172,17 +172,13 @@ func (s *pumped) run(greeting []byte, draining bool) {
 		backend.conn.SetWriteDeadline(time.Now().Add(time.Second))
 	}
 	readers.Wait()
-	var spare, answer []byte
+	var spare []byte
 	if keep {
-		if spare, keep = s.spare(); !keep {
-			answer = s.lastAnswer()
-		}
+		spare, keep = s.spare()
 	}
 	if keep {
 		backend.conn.SetDeadline(time.Time{})
 		s.backend.spares.adopt(func() (net.Conn, error) { return backend.conn, nil }, spare, s.dialled)
-	} else if answer != nil {
-		s.backend.spares.leave(func() (net.Conn, error) { return backend.conn, nil }, answer)
 	} else {
 		writers[backendSide].Wait()
 		if len(last) > 0 && !backend.dead {

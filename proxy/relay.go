@@ -184,17 +184,6 @@ func (r *relay) reusable() (greeting []byte, ok bool) {
 	return r.conversation.spare()
 }
 
-// tooLate is the cause of sessions whose clients did not log in in time.
-const tooLate = "handshake timeout"
-
-// lastAnswer is what the backend gets of a client that was too late in the middle of its login; nil: nothing.
-func (r *relay) lastAnswer() []byte {
-	if r.conversation == nil || !r.handshaking || r.cause != tooLate {
-		return nil
-	}
-	return r.conversation.lastAnswer()
-}
-
 func (r *relay) loggedIn() {
 	r.handshaking = false
 	r.server.handshakes.Add(-1)
@@ -210,7 +199,7 @@ func (r *relay) panicked(reason any, stack []byte) {
 
 // overtime notes that the client did not log in in time.
 func (r *relay) overtime() {
-	r.because(tooLate)
+	r.because("handshake timeout")
 	r.server.counts.HandshakeTimeouts.Add(1)
 	r.server.journal.write(zapcore.WarnLevel, "client did not log in in time", zap.Uint64("conn_id", r.id), zap.String("client", r.client),
 		zap.Duration("duration", time.Since(r.since)))

@@ -56,28 +56,6 @@ func (p *spares) adopt(open func() (net.Conn, error), greeting []byte, dialled i
 	})
 }
 
-// leave ends a connection in the middle of a login by an answer that is refused. It does not block.
-func (p *spares) leave(open func() (net.Conn, error), answer []byte) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.closed {
-		if conn, err := open(); err == nil {
-			conn.Close()
-		}
-		return
-	}
-	p.watches.Go(func() {
-		conn, err := open()
-		if err != nil {
-			return
-		}
-		defer conn.Close()
-		conn.SetDeadline(time.Now().Add(time.Second))
-		conn.Write(answer)
-		readPacket(conn, nil)
-	})
-}
-
 // watch keeps a spare until its time is over, the server speaks or closes, or it is taken.
 func (p *spares) watch(s *spare) {
 	s.conn.SetReadDeadline(time.Now().Add(p.age - time.Duration(monotonic()-s.dialled)))
